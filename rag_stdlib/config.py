@@ -1,0 +1,257 @@
+"""corvid.toml -> `Config`, strictly.
+
+Read are ``[io]``, ``[rag]`` and ``[effects]``; sections that belong to Corvid's own compiler are let be. An unknown
+section or key, a wrong type or value, or malformed TOML is one `Failure` that names the line and the nearest right name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from rag_stdlib.effects import EFFECTS
+from rag_stdlib.errors import Failure, fail
+from rag_stdlib.records import Mode
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE_NAME: Final = "corvid.toml"
+ROOT_VARIABLE: Final = "CORVID_IO_ROOT"
+OPENAI_VARIABLE: Final = "OPENAI_API_KEY"
+
+Provider = Literal["openai", "ollama", "local"]
+PROVIDERS: Final = ("openai", "ollama", "local")
+MODES: Final = ("hybrid", "vector", "lexical")
+
+_CORVID_SECTIONS: Final = ("http", "mcp", "run", "package", "package-policy", "dependencies", "effect-system")
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One key: its Python type, the words it may be, whether it may be blank, and the range of a number."""
+
+    kind: type
+    words: tuple[str, ...] = ()
+    blank: bool = False
+    least: float | None = None
+    most: float | None = None
+
+
+_SECTIONS: Final[dict[str, dict[str, _Key]]] = {
+    "io": {"root": _Key(str)},
+    "rag": {
+        "embedder": _Key(str, words=PROVIDERS),
+        "model": _Key(str),
+        "endpoint": _Key(str),
+        "mode": _Key(str, words=MODES),
+        "dim": _Key(int, least=1, most=16_384),
+        "timeout_s": _Key(float, least=0.001, most=86_400),
+        "max_batch": _Key(int, least=1, most=2_048),
+        "query_prefix": _Key(str, blank=True),
+        "passage_prefix": _Key(str, blank=True),
+        "vector_memory_mb": _Key(int, least=1, most=1_048_576),
+    },
+    "effects": {"grant": _Key(list, words=tuple(sorted(EFFECTS)))},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RagConfig:
+    """The [rag] table. `mode` is what searches use: hybrid unless said otherwise, lexical without an embedder."""
+
+    embedder: Provider | None = None
+    model: str | None = None
+    endpoint: str | None = None
+    mode: Mode = "lexical"
+    dim: int | None = None
+    timeout_s: float = 60.0
+    max_batch: int | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    vector_memory_mb: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A read configuration. `root` is absolute or None; `grant` holds effect names; `openai_key` never shows in repr."""
+
+    root: str | None = None
+    rag: RagConfig = field(default_factory=RagConfig)
+    grant: frozenset[str] = frozenset(EFFECTS)
+    file: str | None = None
+    openai_key: str | None = field(default=None, repr=False)
+
+
+def find_config(start: Path) -> Path | None:
+    """Find corvid.toml in `start` or the nearest folder above it."""
+    for folder in (start, *start.parents):
+        candidate = folder / FILE_NAME
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None = None,
+                cwd: Path | None = None) -> Config:
+    """Read the given file, or the one found upward from `cwd`, or none; `env` and `cwd` default to the process's.
+
+    ``CORVID_IO_ROOT`` (relative to `cwd`) wins over ``[io] root`` (relative to the file's folder).
+
+    Raises:
+        Failure: `config_missing` (a named file that is not there), `config_invalid`, `key_missing`.
+    """
+    environment = os.environ if env is None else env
+    here = Path.cwd() if cwd is None else cwd
+    path = find_config(here) if file is None else here / file
+    if path is None:
+        return Config(root=_root_of({}, here, environment, here))
+    text = _read(path)
+    data = _parse(text, path.name)
+    _check_names(data, text, path.name)
+    rag = _rag_config(data.get("rag"), text, path.name)
+    granted = data.get("effects", {}).get("grant")
+    return Config(
+        root=_root_of(data, path.absolute().parent, environment, here),
+        rag=rag,
+        grant=frozenset(EFFECTS if granted is None else granted),
+        file=str(path.absolute()),
+        openai_key=_openai_key(rag, environment),
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise fail("config_missing", path=path.name) from None
+    except UnicodeDecodeError as error:
+        raise fail("config_invalid", where=path.name, detail=f"byte {error.start} is not UTF-8") from None
+    except OSError as error:
+        raise fail("config_invalid", where=path.name, detail=f"cannot be read: {error.strerror}") from None
+
+
+def _parse(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        detail = str(error)
+        at = re.search(r"\(at (?:line (\d+), column \d+|end of document)\)", detail)
+        line = at.group(1) if at and at.group(1) else str(len(text.splitlines()))
+        raise fail("config_invalid", where=f"{name} line {line}", detail=f"not TOML: {detail}") from None
+
+
+def _line_of(text: str, section: str, key: str | None = None) -> int:
+    """Find the line of a section header, or of a key in that section (dotted and inline forms included)."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+\s*\"?([^\]\".]+)", line)
+        if header:
+            current = header.group(1).strip()
+            if key is None and current == section:
+                return number
+        name = key if current == section and key is not None else section
+        if re.match(rf"\s*\"?{re.escape(name)}\"?\s*[.=]", line) and (current in ("", section)):
+            return number
+    return 1
+
+
+def _invalid(text: str, name: str, section: str, key: str | None, detail: str) -> Failure:
+    return fail("config_invalid", where=f"{name} line {_line_of(text, section, key)}", detail=detail)
+
+
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known)})"
+
+
+def _check_names(data: dict[str, Any], text: str, name: str) -> None:
+    for section, table in data.items():
+        if section in _CORVID_SECTIONS:
+            continue
+        known = _SECTIONS.get(section)
+        if known is None:
+            raise _invalid(text, name, section, None, f"unknown section [{section}]{_nearest(section, tuple(_SECTIONS))}")
+        if not isinstance(table, dict):
+            raise _invalid(text, name, section, None, f"[{section}] must be a table")
+        for key, value in table.items():
+            if key not in known:
+                detail = f"unknown key {key!r} in [{section}]{_nearest(key, tuple(known))}"
+                raise _invalid(text, name, section, key, detail)
+            problem = _problem(known[key], value)
+            if problem:
+                raise _invalid(text, name, section, key, f"[{section}] {key} {problem}")
+
+
+def _problem(key: _Key, value: object) -> str:
+    """Say what is wrong with a value, or return an empty string."""
+    if key.kind is list:
+        return _list_problem(key, value)
+    if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if not isinstance(value, key.kind) or isinstance(value, bool):
+        wanted = {str: "a string", int: "a whole number", float: "a number"}[key.kind]
+        return f"must be {wanted}, not {_toml_name(value)}"
+    if isinstance(value, str):
+        if key.words and value not in key.words:
+            return f"is {value!r}{_nearest(value, key.words)}"
+        return "" if key.blank or value.strip() else "must not be empty"
+    if key.least is not None and key.most is not None and not key.least <= cast("float", value) <= key.most:
+        return f"must lie between {key.least:g} and {key.most:g}, not {value}"
+    return ""
+
+
+def _list_problem(key: _Key, value: object) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return f"must be a list of strings, not {_toml_name(value)}"
+    for item in value:
+        if item not in key.words:
+            return f"names {item!r}{_nearest(item, key.words)}"
+    return ""
+
+
+def _toml_name(value: object) -> str:
+    names = {bool: "a boolean", int: "a whole number", float: "a float", str: "a string", list: "a list", dict: "a table"}
+    return names.get(type(value), "a date or time")
+
+
+def _rag_config(table: dict[str, Any] | None, text: str, name: str) -> RagConfig:
+    if table is None:
+        return RagConfig()
+    endpoint = table.get("endpoint")
+    if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
+        raise _invalid(text, name, "rag", "endpoint", "[rag] endpoint must start with http:// or https:// and a host")
+    embedder = table.get("embedder")
+    mode = table.get("mode", "hybrid" if embedder else "lexical")
+    if embedder is None and mode != "lexical":
+        raise _invalid(text, name, "rag", "mode", f"[rag] mode {mode!r} needs an embedder; add one of {', '.join(PROVIDERS)}")
+    if embedder is None and "mode" not in table:
+        detail = '[rag] names no embedder; add embedder = "local" (or openai, ollama), or say mode = "lexical"'
+        raise _invalid(text, name, "rag", None, detail)
+    timeout = float(table.get("timeout_s", 60.0))
+    return RagConfig(**{**table, "mode": mode, "timeout_s": timeout})
+
+
+def _openai_key(rag: RagConfig, environment: Mapping[str, str]) -> str | None:
+    if rag.embedder != "openai":
+        return None
+    key = environment.get(OPENAI_VARIABLE, "").strip()
+    if not key:
+        raise fail("key_missing", provider="openai", variable=OPENAI_VARIABLE)
+    return key
+
+
+def _root_of(data: dict[str, Any], folder: Path, environment: Mapping[str, str], here: Path) -> str | None:
+    variable = environment.get(ROOT_VARIABLE, "").strip()
+    if variable:
+        return os.path.abspath(here / variable)
+    root = data.get("io", {}).get("root")
+    return None if root is None else os.path.abspath(folder / root)

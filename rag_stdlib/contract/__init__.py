@@ -1,0 +1,1 @@
+"""What anyone can check without input or output."""

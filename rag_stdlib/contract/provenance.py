@@ -1,0 +1,42 @@
+"""The provenance key of a chunk: a content address that anybody can recompute (std/rag)."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from rag_stdlib.records import RagChunkEnvelope
+
+
+def provenance_key(doc_id: str, start_char: int, end_char: int, text: str) -> str:
+    """Compute ``"rag_" + hex(SHA-256(utf8(doc_id) ‖ u64le(start_char) ‖ u64le(end_char) ‖ utf8(text)))``.
+
+    `start_char` and `end_char` are the trimmed, half-open offsets in code points of the whole document. The key is a
+    content address, not a signature: it proves that the parts belong together, not who wrote them.
+    """
+    span = struct.pack("<QQ", start_char, end_char)
+    return "rag_" + hashlib.sha256(doc_id.encode() + span + text.encode()).hexdigest()
+
+
+def content_sha256(text: str) -> str:
+    """Compute the SHA-256 of the UTF-8 bytes of `text`, in lowercase hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def chunk_is_grounded(chunk: RagChunkEnvelope) -> bool:
+    """Recompute a chunk's key and digest from its document id, offsets and text, and compare.
+
+    False for any chunk whose text, offsets or id were edited, or whose key is missing or made up. It needs no index;
+    whether the chunk is still in an index is `chunk_in_index`.
+    """
+    try:
+        key = provenance_key(chunk.doc_id, chunk.start_char, chunk.end_char, chunk.text)
+        digest = content_sha256(chunk.text)
+    except (UnicodeEncodeError, struct.error):  # a lone surrogate or a negative offset: not made by any ingest
+        return False
+    spans = (chunk.end_char - chunk.start_char, chunk.end_byte - chunk.start_byte)
+    return (
+        (chunk.provenance_key, chunk.content_sha256) == (key, digest)
+        and spans == (len(chunk.text), len(chunk.text.encode()))
+        and chunk.chunk_id == f"{chunk.doc_id}:{chunk.ordinal}"
+    )

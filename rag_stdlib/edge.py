@@ -1,0 +1,114 @@
+"""The one edge that every call of a tool passes.
+
+Its order is fixed: the shape of the call (a wrong one raises `ToolShapeError`), its effects, the recorder, then values, root
+and index. Everything from the effects on comes back as a `Result`; nothing else is raised.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from rag_stdlib.effects import Effect, refusal
+from rag_stdlib.errors import Failure, ToolShapeError, rag_error
+from rag_stdlib.result import Err, Ok, Result, from_json, to_json
+from rag_stdlib.runtime import Runtime, current_runtime
+from replay import Call
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG: Final = logging.getLogger("rag_stdlib")
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+
+
+def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - JSON
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as data: name, parameters with their types in order, effect row, and its results' JSON decoder."""
+
+    name: str
+    parameters: tuple[tuple[str, type], ...]
+    effects: tuple[Effect, ...]
+    decode: Callable[[Any], Any] = _as_it_is
+
+    def signature(self) -> str:
+        """Write the expected shape, as a refusal shows it."""
+        names = {str: "String", int: "Int"}
+        return ", ".join(f"{name}: {names.get(kind, kind.__name__)}" for name, kind in self.parameters)
+
+
+TOOLS: Final[dict[str, ToolSpec]] = {}
+
+
+def tool(name: str, parameters: dict[str, type], *effects: Effect,
+          decode: Callable[[Any], Any] = _as_it_is) -> Callable[[F], F]:
+    """Register a tool and tag its function with the effect row, readable as ``function.__effects__``."""
+    spec = ToolSpec(name, tuple(parameters.items()), effects, decode)
+    TOOLS[name] = spec
+
+    def tag(function: F) -> F:
+        function.__effects__ = effects  # type: ignore[attr-defined]
+        return function
+
+    return tag
+
+
+def check_shape(spec: ToolSpec, arguments: tuple[Any, ...]) -> None:
+    """Refuse arguments of a wrong type: a bool is no Int, an Int fits 64 bits."""
+    for (name, kind), value in zip(spec.parameters, arguments, strict=True):
+        fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        if not fits or (kind is int and not _INT_MIN <= value <= _INT_MAX):
+            msg = f"tool `{spec.name}` failed: expected ({spec.signature()}); {name} is {_short(value)}"
+            raise ToolShapeError(msg)
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return f"{type(value).__name__} {shown if len(shown) <= 60 else shown[:57] + '...'}"  # noqa: PLR2004 - one line
+
+
+def call_tool(name: str, arguments: tuple[Any, ...], work: Callable[[Runtime], Ok[T]]) -> Result[T]:
+    """Take one call over the edge; `work` does it, given the runtime, and may raise `Failure`."""
+    spec = TOOLS[name]
+    check_shape(spec, arguments)
+    try:
+        runtime = current_runtime()
+        refused = refusal(name, spec.effects, runtime.config.grant)
+        if refused is not None:
+            return Err(refused)
+    except Failure as failure:
+        return Err(failure.error)
+    call: Call[Result[T]] = Call(name, lambda: [_json(value) for value in arguments], _encode,
+                                 lambda recorded: _decode(spec, recorded))
+    return runtime.recorder.call(call, lambda: _guarded(name, work, runtime))
+
+
+def _guarded(name: str, work: Callable[[Runtime], Ok[T]], runtime: Runtime) -> Result[T]:
+    try:
+        return work(runtime)
+    except Failure as failure:
+        return Err(failure.error)
+    except Exception as error:  # noqa: BLE001 - a tool never raises; the traceback goes to the log
+        _LOG.exception("%s failed unexpectedly", name)
+        return Err(rag_error("internal", tool=name, detail=f"{type(error).__name__}: {error}"))
+
+
+def _json(value: Any) -> Any:  # noqa: ANN401 - any argument or result
+    if isinstance(value, (list, tuple)):
+        return [_json(item) for item in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _encode(result: Result[Any]) -> dict[str, Any]:
+    return to_json(Ok(_json(result.value), notes=result.notes) if isinstance(result, Ok) else result)
+
+
+def _decode(spec: ToolSpec, recorded: dict[str, Any]) -> Result[Any]:
+    result = from_json(recorded)
+    return Ok(spec.decode(result.value), notes=result.notes) if isinstance(result, Ok) else result

@@ -1,0 +1,1 @@
+"""The one file: schema, connections, writing, searching, checking."""

@@ -1,0 +1,150 @@
+"""Walk every row of an index and say what does not hold together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import apsw
+
+from rag_stdlib.contract.provenance import content_sha256, provenance_key
+from rag_stdlib.index import schema, vectors
+from rag_stdlib.index.sql import number
+from rag_stdlib.index.store import Store
+from rag_stdlib.records import CheckReport
+from rag_stdlib.text.normalize import index_terms
+
+MAX_PROBLEMS: Final = 100
+_MASK: Final = (1 << 64) - 1
+
+
+def check(store: Store, path: str) -> CheckReport:
+    """Check SQLite's structure, every document, chunk, provenance key, lexical posting and vector, in one snapshot."""
+    problems: list[str] = []
+    notices: list[str] = []
+    with store.reading(path) as connection:
+        for step in (_structure, _documents, _chunks, _lexical):
+            _collect(problems, step, connection)
+        held = _vectors(connection, problems, notices) if not problems or _readable(connection) else 0
+        documents, chunks = (number(connection, f"SELECT count(*) FROM {table}")
+                             for table in ("rag_documents", "rag_chunks"))
+    return CheckReport(documents, chunks, held, tuple(problems[:MAX_PROBLEMS]), tuple(notices))
+
+
+def _collect(problems: list[str], step: Callable[[apsw.Connection], Iterator[str]], connection: apsw.Connection) -> None:
+    try:
+        for problem in step(connection):
+            problems.append(problem)
+            if len(problems) >= MAX_PROBLEMS:
+                return
+    except (apsw.CorruptError, UnicodeDecodeError, ValueError, TypeError) as error:
+        problems.append(f"{step.__name__.strip('_')}: unreadable ({' '.join(str(error).split())})")
+
+
+def _readable(connection: apsw.Connection) -> bool:
+    try:
+        connection.execute("SELECT count(*) FROM rag_chunks").fetchall()
+    except apsw.Error:
+        return False
+    return True
+
+
+def _structure(connection: apsw.Connection) -> Iterator[str]:
+    for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
+        if message != "ok":
+            yield f"SQLite: {message}"
+    for table, _row, parent, _key in connection.execute("PRAGMA foreign_key_check"):
+        yield f"SQLite: a row of {table} has no {parent}"
+
+
+def _documents(connection: apsw.Connection) -> Iterator[str]:
+    counts: dict[str, tuple[int, int]] = {
+        doc_id: (count, last) for doc_id, count, last in
+        connection.execute("SELECT doc_id, count(*), max(ordinal) FROM rag_chunks GROUP BY doc_id")}
+    for doc_id, text, digest, metadata, chunks in connection.execute(
+        "SELECT id, text, content_sha256, metadata, chunks FROM rag_documents ORDER BY id"
+    ):
+        if content_sha256(text) != digest:
+            yield f"document {doc_id!r}: its text does not have the stored digest"
+        if not isinstance(json.loads(metadata), dict):
+            yield f"document {doc_id!r}: its metadata is no object"
+        count, last = counts.get(doc_id, (0, -1))
+        if count != chunks or last != chunks - 1:
+            yield f"document {doc_id!r}: {count} chunks up to number {last}, where {chunks} were stored"
+
+
+def _chunks(connection: apsw.Connection) -> Iterator[str]:
+    text, current = "", None
+    for row in connection.execute(
+        "SELECT doc_id, ordinal, chunk_id, source, text, start_char, end_char, start_byte, end_byte, provenance_key, "
+        "content_sha256 FROM rag_chunks ORDER BY doc_id, ordinal"
+    ):
+        doc_id, ordinal, chunk_id = row[:3]
+        if doc_id != current:
+            current = doc_id
+            found = connection.execute("SELECT text FROM rag_documents WHERE id = ?", (doc_id,)).fetchone()
+            text = found[0] if found else ""
+        problem = _chunk_problem(row, text)
+        if chunk_id != f"{doc_id}:{ordinal}":
+            problem = f"is called {chunk_id!r}"
+        if problem:
+            yield f"chunk '{doc_id}:{ordinal}': {problem}"
+
+
+def _chunk_problem(row: tuple[Any, ...], document: str) -> str:
+    doc_id, _ordinal, _chunk_id, _source, text, start, end, start_byte, end_byte, key, digest = row
+    if document[start:end] != text:
+        return "is not the slice of its document that its offsets say"
+    first = len(document[:start].encode())
+    if (start_byte, end_byte) != (first, first + len(text.encode())):
+        return "has wrong byte offsets"
+    if provenance_key(doc_id, start, end, text) != key:
+        return "has a wrong provenance key"
+    return "" if content_sha256(text) == digest else "has a wrong content digest"
+
+
+def _lexical(connection: apsw.Connection) -> Iterator[str]:
+    """Compare the postings with the terms of every chunk, as multisets, by a sum of hashes: one pass, little memory."""
+    expected = rows = 0
+    for seq, text in connection.execute("SELECT seq, text FROM rag_chunks"):
+        rows += 1
+        for position, term in enumerate(index_terms(text).split()):
+            expected = (expected + hash((term, seq, position))) & _MASK
+    indexed = number(connection, "SELECT count(*) FROM rag_lexical_docsize")
+    if indexed != rows:
+        yield f"lexical index: {indexed} rows for {rows} chunks"
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.rag_postings USING fts5vocab('main', 'rag_lexical', 'instance')")
+    found = 0
+    for posting in connection.execute("SELECT term, doc, offset FROM temp.rag_postings"):
+        found = (found + hash(posting)) & _MASK
+    if found != expected:
+        yield "lexical index: its postings are not those of the chunks' texts; run compact to rebuild them"
+
+
+def _vectors(connection: apsw.Connection, problems: list[str], notices: list[str]) -> int:
+    identity = schema.stored_identity(connection)
+    if identity is None or not vectors.exists(connection):
+        return 0
+    import numpy as np
+
+    try:
+        seqs, rows = vectors.load(connection, identity.dim)
+    except (apsw.Error, ValueError) as error:
+        problems.append(f"vectors: unreadable ({' '.join(str(error).split())})")
+        return 0
+    chunks = np.fromiter((seq for (seq,) in connection.execute("SELECT seq FROM rag_chunks")), np.int64)
+    listed = np.fromiter((seq for (seq,) in connection.execute("SELECT rowid FROM rag_vectors_rowids")), np.int64)
+    if sorted(seqs.tolist()) != sorted(listed.tolist()):
+        problems.append("vectors: the table's row list and its blobs differ")
+    strangers = np.setdiff1d(seqs, chunks)
+    if len(strangers):
+        problems.append(f"vectors: {len(strangers)} belong to no chunk")
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)) if len(rows) else np.empty(0)
+    bad = int((~(np.abs(norms - 1.0) < 1e-3)).sum())  # noqa: PLR2004 - float32 rounding stays far below
+    if bad:
+        problems.append(f"vectors: {bad} are not of unit length")
+    missing = len(np.setdiff1d(chunks, seqs))
+    if missing:
+        notices.append(f"{missing} of {len(chunks)} chunks have no vector; vector and hybrid searches refuse until reembed")
+    return len(seqs)

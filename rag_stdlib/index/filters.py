@@ -1,0 +1,83 @@
+"""Filters over documents, applied before the best k are chosen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import apsw
+
+from rag_stdlib.errors import fail
+from rag_stdlib.records import FrozenDict, Scalar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Wanted: TypeAlias = Scalar | tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which documents may answer; every part that is set must hold, and a tuple means *any of these*.
+
+    `metadata` compares by JSON type: ``True`` is not ``1``, but ``1`` equals ``1.0``; None matches null, not a missing key.
+    """
+
+    doc_ids: tuple[str, ...] | None = None
+    doc_id_prefix: str | None = None
+    sources: tuple[str, ...] | None = None
+    source_prefix: str | None = None
+    metadata: Mapping[str, Wanted] = field(default_factory=FrozenDict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is filtered."""
+        return self == NO_FILTERS
+
+
+NO_FILTERS: Final = Filters()
+
+
+def allowed_chunks(connection: apsw.Connection, filters: Filters) -> npt.NDArray[np.int64] | None:
+    """Return the seqs of the chunks whose document passes, or None where nothing is filtered."""
+    import numpy as np
+
+    if filters.empty:
+        return None
+    conditions: list[str] = []
+    values: list[Any] = []
+    for column, exact, prefix in (("d.id", filters.doc_ids, filters.doc_id_prefix),
+                                  ("d.source", filters.sources, filters.source_prefix)):
+        if exact is not None:
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(exact))
+        if prefix is not None:
+            conditions.append(f"substr({column}, 1, ?) = ?")
+            values += [len(prefix), prefix]
+    for key, wanted in filters.metadata.items():
+        choices = wanted if isinstance(wanted, tuple) else (wanted,)
+        tests = [_metadata_test(key, choice) for choice in choices]
+        either = " OR ".join(test for test, _ in tests) or "0"
+        conditions.append(f"EXISTS (SELECT 1 FROM json_each(d.metadata) m WHERE m.key = ? AND ({either}))")
+        values.append(key)
+        values += [value for _, bound in tests for value in bound]
+    rows = connection.execute("SELECT c.seq FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id WHERE "
+                              + " AND ".join(conditions), values).fetchall()
+    return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+
+def _metadata_test(key: str, wanted: Scalar) -> tuple[str, tuple[Any, ...]]:
+    """Write one comparison as SQL over a row of json_each."""
+    if wanted is None:
+        return "m.type = 'null'", ()
+    if isinstance(wanted, bool):
+        return "m.type = ?", ("true" if wanted else "false",)
+    if isinstance(wanted, str):
+        return "m.type = 'text' AND m.atom = ?", (wanted,)
+    if isinstance(wanted, (int, float)) and math.isfinite(wanted):
+        return "m.type IN ('integer', 'real') AND m.atom = ?", (wanted,)
+    raise fail("invalid_filter", name=f"metadata.{key}", reason=f"{wanted!r} is no string, finite number, boolean or null")

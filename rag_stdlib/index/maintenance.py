@@ -1,0 +1,146 @@
+"""Giving bytes back (`compact`), re-embedding (`reembed`) and figures about an index (`stats`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+from rag_stdlib.contract.provenance import content_sha256
+from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
+from rag_stdlib.index import lexical, schema, vectors
+from rag_stdlib.index.journal import log_is_safe
+from rag_stdlib.index.sql import number
+from rag_stdlib.index.sql import rows as sql_rows
+from rag_stdlib.index.store import Store
+from rag_stdlib.index.writer import prepare_vectors
+from rag_stdlib.records import Compacted, IndexStats, Reembedded
+from rag_stdlib.text.chunker import embedded_text
+
+_BATCH: Final = 256  # texts embedded between two commits of the staging table
+
+Progress = Callable[[int, int], None]
+
+
+def stats(store: Store, path: str) -> IndexStats:
+    """Count what the index holds and cross-check the stores' row counts."""
+    with store.reading(path) as connection:
+        documents, chunks = (number(connection, f"SELECT count(*) FROM {table}")
+                             for table in ("rag_documents", "rag_chunks"))
+        text_bytes = number(connection, "SELECT coalesce(sum(octet_length(text)), 0) FROM rag_documents")
+        terms, held = number(connection, "SELECT count(*) FROM rag_lexical_docsize"), vectors.count(connection)
+        identity, mode = schema.stored_identity(connection), str(connection.pragma("journal_mode"))
+        generation = int(schema.get_fact(connection, "generation") or 0)
+    version = apsw.sqlite_lib_version()
+    notices = []
+    if terms != chunks:
+        notices.append(f"the lexical index has {terms} rows for {chunks} chunks; run check")
+    if identity is not None and held != chunks:
+        notices.append(f"{chunks - held} chunks have no vector; vector and hybrid searches refuse until reembed")
+    if mode != "wal":
+        why = "this SQLite can lose a write in log mode" if not log_is_safe(version) else "log mode is not to be had here"
+        notices.append(f"rollback journal ({mode}): {why}; readers and writers wait for each other")
+    file_bytes, log_bytes = store.sizes(path)
+    return IndexStats(documents, chunks, held, text_bytes, file_bytes, log_bytes, schema.SCHEMA_VERSION, generation,
+                      identity.describe() if identity and held else "", mode, version, tuple(notices))
+
+
+def compact(store: Store, path: str) -> Compacted:
+    """Rebuild the lexical index and the vector table and vacuum the file: nothing of a deleted text is left in it."""
+    before = sum(store.sizes(path))
+    with store.writing(path) as connection:
+        lexical.rebuild(connection)
+        _rebuild_vectors(connection)
+    with store.exclusive(path) as connection:
+        connection.execute("VACUUM")
+    store.close()
+    return Compacted(before, sum(store.sizes(path)))
+
+
+def _rebuild_vectors(connection: apsw.Connection) -> None:
+    identity = schema.stored_identity(connection)
+    if identity is None or not vectors.exists(connection):
+        return
+    seqs, rows = vectors.load(connection, identity.dim)
+    vectors.load_extension(connection)
+    connection.execute("DROP TABLE rag_vectors")
+    vectors.create(connection, identity.dim)
+    order = seqs.argsort()
+    vectors.add(connection, seqs[order].tolist(), rows[order])
+
+
+def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | None = None) -> Reembedded:
+    """Give every chunk a vector of `embedder`, replacing those of another, in one switch at the end.
+
+    Vectors are staged in the index as they come, so that a call that was interrupted goes on where it stopped; searches
+    see the old state until all are there. `progress` is called with (done, total) distinct texts.
+    """
+    identity = embedder.identity()
+    embedded = 0
+    while True:
+        missing = _stage(store, path, identity)
+        if not missing:
+            break
+        for start in range(0, len(missing), _BATCH):
+            batch = missing[start:start + _BATCH]
+            rows = embedder.embed([text for _, text in batch], "passage")
+            with store.writing(path) as connection:
+                connection.executemany("INSERT OR REPLACE INTO rag_staging(digest, vector) VALUES (?, ?)",
+                                       ((digest, row.astype("<f4").tobytes())
+                                        for (digest, _), row in zip(batch, rows, strict=True)))
+            embedded += len(batch)
+            if progress is not None:
+                progress(start + len(batch), len(missing))
+        if _switch(store, path, identity):
+            break
+    with store.reading(path) as connection:
+        return Reembedded(number(connection, "SELECT count(*) FROM rag_chunks"), embedded)
+
+
+def _stage(store: Store, path: str, identity: EmbedderIdentity) -> list[tuple[str, str]]:
+    """Prepare the staging table and return the distinct texts, by digest, that still need a vector."""
+    with store.reading(path) as connection:
+        if _complete(connection, identity):
+            return []
+    with store.writing(path) as connection:
+        if schema.get_fact(connection, "staging") != identity.to_json():
+            connection.execute("DROP TABLE IF EXISTS rag_staging")
+            connection.execute("CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)")
+            schema.set_fact(connection, "staging", identity.to_json())
+        staged = {digest for (digest,) in connection.execute("SELECT digest FROM rag_staging")}
+        texts: dict[str, str] = {}
+        for context, text in sql_rows(connection, "SELECT context, text FROM rag_chunks ORDER BY seq"):
+            whole = embedded_text(context, text)
+            digest = content_sha256(whole)
+            if digest not in staged:
+                texts[digest] = whole
+    return list(texts.items())
+
+
+def _complete(connection: apsw.Connection, identity: EmbedderIdentity) -> bool:
+    return (schema.stored_identity(connection) == identity
+            and vectors.count(connection) == number(connection, "SELECT count(*) FROM rag_chunks"))
+
+
+def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
+    """Replace all vectors by the staged ones; False if a document came in meanwhile that is not staged yet."""
+    import numpy as np
+
+    with store.writing(path) as connection:
+        staged: dict[str, bytes] = dict(sql_rows(connection, "SELECT digest, vector FROM rag_staging"))
+        chunks = [(seq, content_sha256(embedded_text(context, text))) for seq, context, text in
+                  sql_rows(connection, "SELECT seq, context, text FROM rag_chunks ORDER BY seq")]
+        if any(digest not in staged for _, digest in chunks):
+            return False
+        vectors.load_extension(connection)
+        if vectors.exists(connection):
+            connection.execute("DROP TABLE rag_vectors")
+        schema.drop_fact(connection, "embedder")
+        prepare_vectors(connection, identity)
+        rows = np.frombuffer(b"".join(staged[digest] for _, digest in chunks), "<f4").reshape(-1, identity.dim)
+        vectors.add(connection, [seq for seq, _ in chunks], rows)
+        connection.execute("DROP TABLE rag_staging")
+        schema.drop_fact(connection, "staging")
+        schema.next_generation(connection)
+    return True

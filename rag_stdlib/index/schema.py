@@ -1,0 +1,88 @@
+"""The tables of the one file, their version, and the small table of facts about the index."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from rag_stdlib.embed.protocol import EmbedderIdentity
+from rag_stdlib.errors import fail
+from rag_stdlib.text.normalize import NORMALIZER
+
+SCHEMA_VERSION: Final = 1
+APPLICATION_ID: Final = 0x72616731  # "rag1"
+PAGE_SIZE: Final = 16_384
+
+_TABLES: Final = (
+    """CREATE TABLE rag_meta(key TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE rag_documents(
+        id TEXT PRIMARY KEY NOT NULL, source TEXT NOT NULL, media_type TEXT NOT NULL, text TEXT NOT NULL,
+        content_sha256 TEXT NOT NULL, metadata TEXT NOT NULL, line_anchors TEXT NOT NULL, page_anchors TEXT NOT NULL,
+        chunk_chars INTEGER NOT NULL, chunker TEXT NOT NULL, chunks INTEGER NOT NULL)""",
+    """CREATE TABLE rag_chunks(
+        seq INTEGER PRIMARY KEY, chunk_id TEXT NOT NULL, doc_id TEXT NOT NULL REFERENCES rag_documents(id),
+        source TEXT NOT NULL, text TEXT NOT NULL, start_char INTEGER NOT NULL, end_char INTEGER NOT NULL,
+        provenance_key TEXT NOT NULL, ordinal INTEGER NOT NULL, start_byte INTEGER NOT NULL, end_byte INTEGER NOT NULL,
+        start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, page INTEGER, content_sha256 TEXT NOT NULL,
+        context TEXT NOT NULL, UNIQUE(doc_id, ordinal))""",
+    """CREATE VIRTUAL TABLE rag_lexical USING fts5(terms, content='', tokenize="ascii tokenchars '+#'")""",
+)
+
+
+def read_version(connection: apsw.Connection, shown: str) -> int:
+    """Return the schema version, 0 for a file without any table yet; refuse what is not ours to read.
+
+    Raises:
+        Failure: `not_an_index`, `index_foreign_schema`, `index_too_new`.
+    """
+    application, version = connection.pragma("application_id"), connection.pragma("user_version")
+    if application == APPLICATION_ID:
+        if version > SCHEMA_VERSION:
+            raise fail("index_too_new", path=shown, found=version, known=SCHEMA_VERSION)
+        return int(version)
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if {"rag_documents", "rag_chunks"} <= names:
+        raise fail("index_foreign_schema", path=shown)
+    if names or application or version:
+        raise fail("not_an_index", path=shown, detail="it is another program's SQLite database")
+    return 0
+
+
+def create(connection: apsw.Connection) -> None:
+    """Make the tables, inside the caller's transaction; the version is set last."""
+    for statement in _TABLES:
+        connection.execute(statement)
+    facts = (("normalizer", NORMALIZER), ("generation", 0))
+    connection.executemany("INSERT INTO rag_meta(key, value) VALUES (?, ?)", facts)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def get_fact(connection: apsw.Connection, key: str) -> str | int | None:
+    """Return a fact about the index, or None."""
+    for (value,) in connection.execute("SELECT value FROM rag_meta WHERE key = ?", (key,)):
+        return value if isinstance(value, (str, int)) else None
+    return None
+
+
+def set_fact(connection: apsw.Connection, key: str, value: str | int) -> None:
+    """Set a fact about the index."""
+    connection.execute("INSERT INTO rag_meta(key, value) VALUES (?, ?) "
+                       "ON CONFLICT(key) DO UPDATE SET value = excluded.value", (key, value))
+
+
+def drop_fact(connection: apsw.Connection, key: str) -> None:
+    """Remove a fact about the index."""
+    connection.execute("DELETE FROM rag_meta WHERE key = ?", (key,))
+
+
+def next_generation(connection: apsw.Connection) -> None:
+    """Count up the generation: every transaction that changes what a search can answer does it once."""
+    connection.execute("UPDATE rag_meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def stored_identity(connection: apsw.Connection) -> EmbedderIdentity | None:
+    """Return the identity of the embedder whose vectors the index holds, or None where it holds none."""
+    value = get_fact(connection, "embedder")
+    return EmbedderIdentity.from_json(value) if isinstance(value, str) else None

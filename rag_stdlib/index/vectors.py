@@ -1,0 +1,101 @@
+"""The vec0 table of unit vectors: written through sqlite-vec, read back by plain SQL.
+
+vec0 keeps its vectors in blobs of 1,024 rows with a bitmap of the rows in use, which any SQLite can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import apsw
+
+from rag_stdlib.errors import fail
+from rag_stdlib.index.sql import number
+from rag_stdlib.index.sql import rows as sql_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from rag_stdlib.embed.protocol import Matrix
+
+
+def load_extension(connection: apsw.Connection) -> None:
+    """Load sqlite-vec into a connection that is about to write vectors."""
+    import sqlite_vec
+
+    if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'vec0'").fetchone():
+        return
+    try:
+        connection.enable_load_extension(True)
+        connection.load_extension(sqlite_vec.loadable_path())
+        connection.enable_load_extension(False)
+    except (apsw.Error, AttributeError) as error:
+        raise fail("sqlite_unfit", version=apsw.sqlite_lib_version(), detail=f"sqlite-vec does not load: {error}") from None
+
+
+def exists(connection: apsw.Connection) -> bool:
+    """Tell whether the index has a vector table."""
+    found = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'rag_vectors'").fetchone()
+    return found is not None
+
+
+def create(connection: apsw.Connection, dim: int) -> None:
+    """Make the vector table; the extension is loaded."""
+    connection.execute(f"CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)")
+
+
+def add(connection: apsw.Connection, seqs: Sequence[int], rows: Matrix) -> None:
+    """Store the unit vectors (float32, one row a chunk) of new chunks."""
+    import numpy as np
+
+    pairs = zip(seqs, (row.tobytes() for row in np.ascontiguousarray(rows, dtype="<f4")), strict=True)
+    connection.executemany("INSERT INTO rag_vectors(rowid, embedding) VALUES (?, ?)", pairs)
+
+
+def remove(connection: apsw.Connection, seqs: Iterable[int]) -> None:
+    """Take the vectors of chunks out; chunks without one are passed over."""
+    connection.executemany("DELETE FROM rag_vectors WHERE rowid = ?", ((seq,) for seq in seqs))
+
+
+def count(connection: apsw.Connection) -> int:
+    """Count the stored vectors."""
+    if not exists(connection):
+        return 0
+    return number(connection, "SELECT count(*) FROM rag_vectors_rowids")
+
+
+def load(connection: apsw.Connection, dim: int) -> tuple[npt.NDArray[np.int64], Matrix]:
+    """Read all vectors: seqs of shape (n,) and float32 rows of shape (n, dim), in storage order."""
+    import numpy as np
+
+    seqs, rows = [np.empty(0, np.int64)], [np.empty((0, dim), np.float32)]
+    if exists(connection):
+        for validity, rowids, blob in sql_rows(
+            connection,
+            "SELECT c.validity, c.rowids, v.vectors FROM rag_vectors_chunks c "
+            "JOIN rag_vectors_vector_chunks00 v ON v.rowid = c.chunk_id ORDER BY c.chunk_id"
+        ):
+            used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
+            seqs.append(np.frombuffer(rowids, "<i8")[used])
+            rows.append(np.frombuffer(blob, "<f4").reshape(-1, dim)[used])
+    return np.concatenate(seqs), np.concatenate(rows)
+
+
+def load_some(connection: apsw.Connection, seqs: Sequence[int], dim: int) -> dict[int, npt.NDArray[np.float32]]:
+    """Read the vectors of the given chunks; chunks without one are absent from the result."""
+    import numpy as np
+
+    found: dict[int, npt.NDArray[np.float32]] = {}
+    if not exists(connection):
+        return found
+    width = dim * 4
+    for seq in seqs:
+        for blob_id, offset in sql_rows(
+            connection, "SELECT chunk_id, chunk_offset FROM rag_vectors_rowids WHERE rowid = ?", (seq,)
+        ):
+            with connection.blob_open("main", "rag_vectors_vector_chunks00", "vectors", blob_id, False) as blob:
+                blob.seek(offset * width)
+                found[seq] = np.frombuffer(blob.read(width), "<f4")
+    return found

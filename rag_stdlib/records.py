@@ -1,0 +1,232 @@
+"""Frozen records that travel through the library and its tools.
+
+`EffectEnvelope`, `RagDocumentEnvelope`, `RagChunkEnvelope`, `RetrievedRagChunkEnvelope` and `EmbedderEnvelope` follow
+std/rag; what comes after std/rag's own fields is ours. Every record holds plain Python values only, so that
+`json.dumps(record.to_dict(), allow_nan=False)` always works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Scalar: TypeAlias = str | int | float | bool | None
+Mode: TypeAlias = Literal["hybrid", "vector", "lexical"]
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses every change; json and equality see an ordinary dict."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
+        msg = "this mapping belongs to a frozen record; copy it with dict(...) to change it"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse
+    __ior__ = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash by content, so that frozen records stay hashable."""
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        """Pickle and copy through an ordinary dict."""
+        return FrozenDict, (dict(self),)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _rebuilt(name: str, value: Any) -> Any:  # noqa: ANN401 - any field value
+    if name == "effect_meta":
+        return EffectEnvelope.from_dict(value)
+    if isinstance(value, Mapping):
+        return FrozenDict(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
+    return value
+
+
+class Record:
+    """What all records share: a JSON-ready dict with the fields in their order."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values, in declaration order."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild a record from what `to_dict` gave, or from that after a journey through JSON."""
+        return cls(**{name: _rebuilt(name, value) for name, value in data.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class EffectEnvelope(Record):
+    """Which effect made a value and how to find it again (std/effects); an empty string means *absent*."""
+
+    effect_name: str
+    provenance_key: str = ""
+    approval_label: str = ""
+    cache_key: str = ""
+    replay_key: str = ""
+
+
+def replay_safe(meta: EffectEnvelope) -> bool:
+    """Tell whether a value came from a call that a trace can replay (its `replay_key` is set)."""
+    return meta.replay_key != ""
+
+
+def approval_required(meta: EffectEnvelope) -> bool:
+    """Tell whether the effect asks for an approval (its `approval_label` is set)."""
+    return meta.approval_label != ""
+
+
+@dataclass(frozen=True, slots=True)
+class RagChunkEnvelope(Record):
+    """One retrieved chunk with its evidence.
+
+    The first eight fields are std/rag's. `start_char`/`end_char` count code points and `start_byte`/`end_byte` UTF-8
+    bytes of the stored document, half open; lines count from 1, both ends included, and are the original file's where
+    a loader knew them, as is `page`. `content_sha256` is hex over the chunk's UTF-8 bytes. `score` is higher-is-better
+    in the unit of `mode`: BM25, cosine, or the sum of both standardised; the parts are `lexical_score` (None: no query
+    word in the chunk, or lexical search not used) and `vector_score` (None: vectors not used).
+    """
+
+    doc_id: str
+    chunk_id: str
+    source: str
+    text: str
+    start_char: int
+    end_char: int
+    provenance_key: str
+    effect_meta: EffectEnvelope
+    ordinal: int
+    start_line: int
+    end_line: int
+    start_byte: int
+    end_byte: int
+    content_sha256: str
+    score: float | None
+    mode: Mode | None
+    lexical_score: float | None
+    vector_score: float | None
+    page: int | None = None
+    metadata: Mapping[str, Scalar] = field(default_factory=FrozenDict)
+
+
+@dataclass(frozen=True, slots=True)
+class RagDocumentEnvelope(Record):
+    """A stored document: std/rag's five fields, then its metadata, content hash and number of chunks."""
+
+    id: str
+    source: str
+    media_type: str
+    text: str
+    effect_meta: EffectEnvelope
+    metadata: Mapping[str, Scalar] = field(default_factory=FrozenDict)
+    content_sha256: str = ""
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedRagChunkEnvelope(Record):
+    """A chunk with the verdict on its key and the name of what retrieved it (std/rag)."""
+
+    chunk: RagChunkEnvelope
+    grounded: bool
+    source_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderEnvelope(Record):
+    """A description of an embedder (std/rag): data only, it embeds nothing."""
+
+    provider: str
+    model_name: str
+    endpoint: str
+    effect_meta: EffectEnvelope
+
+
+Anchors: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument(Record):
+    """A document to ingest, with what a loader knows of where its text came from.
+
+    `lines` and `pages` are anchors ``(start_char, number)`` in ascending order: from that character on, the text stems
+    from that line (counting on at each line break) or page of the original. Empty `lines`: the text's own lines.
+    `metadata` is a flat mapping of strings to JSON scalars; filters can name its keys.
+    """
+
+    doc_id: str
+    source: str
+    text: str
+    media_type: str = "text/plain"
+    metadata: Mapping[str, Scalar] = field(default_factory=FrozenDict)
+    lines: Anchors = ()
+    pages: Anchors = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport(Record):
+    """What `check` found. `problems` (at most 100) are damage; `notices` are states that some searches refuse."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    problems: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether no problem was found."""
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats(Record):
+    """Figures about an index. `embedder` describes whose vectors it holds; empty without any."""
+
+    documents: int
+    chunks: int
+    vectors: int
+    text_bytes: int
+    file_bytes: int
+    log_bytes: int
+    schema_version: int
+    generation: int
+    embedder: str
+    journal_mode: str
+    sqlite_version: str
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(Record):
+    """Bytes of the file and its log before and after `compact`."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedded(Record):
+    """Chunks that now have a vector, and distinct texts embedded for it in this call."""
+
+    chunks: int
+    embedded: int

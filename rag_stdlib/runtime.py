@@ -1,0 +1,168 @@
+"""The runtime: configuration, root, store, embedder and recorder that the tools of a context work with.
+
+`with Runtime(root="data"):` makes one ambient for the block, in this context and those copied from it. Without a block the
+tools use a runtime made from the corvid.toml found upward from the working directory; it is read again when that file,
+the working directory or the environment variables it depends on change.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, find_config, load_config
+from rag_stdlib.effects import authority
+from rag_stdlib.errors import fail
+from rag_stdlib.records import Mode
+from rag_stdlib.root import Root
+from replay import LIVE, Recorder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from rag_stdlib.embed import Embedder
+    from rag_stdlib.index.store import Store, Synchronous
+
+
+class Runtime:
+    """What the tools work with; safe to share between threads. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        config: Config | str | os.PathLike[str] | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        embedder: Embedder | None = None,
+        mode: Mode | None = None,
+        recorder: Recorder = LIVE,
+        synchronous: Synchronous = "normal",
+    ) -> None:
+        """Take a `Config`, the path of a corvid.toml, or (None) the one found upward from the working directory.
+
+        `root`, `embedder` and `mode` override what the configuration says; with an embedder given here, the mode is hybrid
+        unless said otherwise. `synchronous="full"` makes each commit wait for the disk.
+
+        Raises:
+            Failure: `config_*`, `key_missing`.
+        """
+        read = config if isinstance(config, Config) else load_config(None if config is None else os.fspath(config))
+        if root is not None:
+            read = replace(read, root=os.path.abspath(root))
+        default: Mode = "hybrid" if embedder is not None and read.rag.embedder is None else read.rag.mode
+        self.config = read
+        self.mode: Mode = mode or default
+        self.recorder = recorder
+        self._embedder = embedder
+        self._synchronous: Synchronous = synchronous
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._blocks: list[ExitStack] = []
+
+    @property
+    def root(self) -> Root:
+        """The [io] root; `Failure` root_unconfigured without one."""
+        if self.config.root is None:
+            raise fail("root_unconfigured")
+        return Root(self.config.root)
+
+    @property
+    def store(self) -> Store:
+        """The index files below the root, opened on first use."""
+        root = self.root
+        with self._lock:
+            if self._store is None:
+                from rag_stdlib.index.store import Store
+
+                self._store = Store(root, synchronous=self._synchronous)
+            return self._store
+
+    @property
+    def has_embedder(self) -> bool:
+        """Whether vectors are configured at all."""
+        return self._embedder is not None or self.config.rag.embedder is not None
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The configured embedder, made on first use; None for lexical search only."""
+        with self._lock:
+            if self._embedder is None and self.config.rag.embedder is not None:
+                self._embedder = _make_embedder(self.config)
+            return self._embedder
+
+    def close(self) -> None:
+        """Close the index files; the runtime can be used again afterwards."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def __enter__(self) -> Self:
+        """Make this runtime the ambient one. Holding it is authority: the block is granted what its configuration grants."""
+        block = ExitStack()
+        block.enter_context(authority())
+        token = _active.set(self)
+        block.callback(_active.reset, token)
+        self._blocks.append(block)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Restore the ambient runtime of before and close this one."""
+        self._blocks.pop().close()
+        self.close()
+
+
+def _make_embedder(config: Config) -> Embedder | None:
+    from rag_stdlib.embed import EmbedderSettings, make_embedder
+
+    rag = config.rag
+    if rag.embedder is None:
+        return None
+    return make_embedder(EmbedderSettings(
+        provider=rag.embedder, model=rag.model, endpoint=rag.endpoint, dim=rag.dim, timeout_s=rag.timeout_s,
+        max_batch=rag.max_batch, query_prefix=rag.query_prefix, passage_prefix=rag.passage_prefix,
+        api_key=config.openai_key))
+
+
+_active: ContextVar[Runtime | None] = ContextVar("rag_stdlib_runtime", default=None)
+_ambient_lock: Final = threading.Lock()
+_ambient: dict[tuple[object, ...], Runtime] = {}
+
+
+def current_runtime() -> Runtime:
+    """Return the runtime of this context: the innermost `with Runtime(...)` block's, or the ambient one.
+
+    Raises:
+        Failure: `config_*`, `key_missing` where the ambient configuration cannot be read.
+    """
+    active = _active.get()
+    return active if active is not None else _ambient_runtime()
+
+
+def _ambient_runtime() -> Runtime:
+    state = _ambient_state()
+    with _ambient_lock:
+        runtime = _ambient.get(state)
+        if runtime is None:
+            runtime = Runtime()
+            for old in _ambient.values():
+                old.close()
+            _ambient.clear()
+            _ambient[state] = runtime
+    return runtime
+
+
+def _ambient_state() -> tuple[object, ...]:
+    """Everything the ambient configuration is made from, cheap to look at."""
+    here = Path.cwd()
+    file = find_config(here)
+    stamp: tuple[object, ...] = ()
+    if file is not None:
+        status = file.stat()
+        stamp = (str(file), status.st_mtime_ns, status.st_size, status.st_ino)
+    return (str(here), stamp, os.environ.get(ROOT_VARIABLE), os.environ.get(OPENAI_VARIABLE))

@@ -1,0 +1,1 @@
+"""From files to text, and from text to chunks and terms."""

@@ -1,0 +1,104 @@
+"""Where a Markdown text must not be cut: fenced code blocks and the rows of pipe tables (CommonMark, GFM)."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_DELIMITER_ROW = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Spans in code points, ascending and disjoint: code fences, table rows, and per table (body start, end, header)."""
+
+    text: str
+    fences: tuple[tuple[int, int], ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
+    tables: tuple[tuple[int, int, str], ...] = ()
+
+    def cut_before(self, start: int, end: int) -> int:
+        """Move the cut `end` of a window that begins at `start` out of a fence or row, as far as it leaves something.
+
+        A fence that cannot fit is cut between its lines; a row that cannot fit is cut as it comes.
+        """
+        fence = _around(self.fences, end)
+        if fence is not None:
+            if self.text[start:fence[0]].strip():
+                return fence[0]
+            line = self.text.rfind("\n", start, end) + 1
+            return line if self.text[start:line].strip() else end
+        row = _around(self.rows, end)
+        if row is not None and self.text[start:row[0]].strip():
+            return row[0]
+        return end
+
+    def table_header(self, start: int) -> str:
+        """Return the header rows of the table whose body holds `start`, or an empty string."""
+        index = bisect_right(self.tables, start, key=lambda table: table[0]) - 1
+        if index >= 0 and start < self.tables[index][1]:
+            return self.tables[index][2]
+        return ""
+
+
+NO_BLOCKS: Final = Blocks("")
+
+
+def _around(spans: tuple[tuple[int, int], ...], position: int) -> tuple[int, int] | None:
+    """Find the span that holds `position` strictly inside."""
+    index = bisect_right(spans, position, key=lambda span: span[0]) - 1
+    if index >= 0 and spans[index][0] < position < spans[index][1]:
+        return spans[index]
+    return None
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    """Return the (start, end) of each line, its break included."""
+    breaks = [match.end() for match in re.finditer(r"\r\n|\r|\n", text)]
+    if not breaks or breaks[-1] < len(text):
+        breaks.append(len(text))
+    return list(zip([0, *breaks], breaks, strict=False))
+
+
+def scan(text: str) -> Blocks:
+    """Find the fences and tables of a Markdown text in one pass over its lines."""
+    lines = _lines(text)
+    fences: list[tuple[int, int]] = []
+    rows: list[tuple[int, int]] = []
+    tables: list[tuple[int, int, str]] = []
+    number = 0
+    while number < len(lines):
+        begin, end = lines[number]
+        opening = _FENCE.match(text, begin, end)
+        if opening:
+            number = _close_fence(text, lines, number, opening.group(1))
+            fences.append((begin, lines[number - 1][1]))
+        elif "|" in text[begin:end] and _is_delimiter(text, lines, number + 1):
+            last = number + 2
+            while last < len(lines) and "|" in text[slice(*lines[last])]:
+                last += 1
+            rows += [(begin, lines[number + 1][1]), *lines[number + 2:last]]
+            tables.append((lines[number + 1][1], lines[last - 1][1], text[begin:lines[number + 1][1]].strip()))
+            number = last
+        else:
+            number += 1
+    return Blocks(text, tuple(fences), tuple(rows), tuple(tables))
+
+
+def _close_fence(text: str, lines: list[tuple[int, int]], number: int, mark: str) -> int:
+    """Return the number of the line behind the block that line `number` opens; an unclosed block ends the text."""
+    closing = re.compile(rf" {{0,3}}{re.escape(mark[0])}{{{len(mark)},}}\s*$")
+    for inner in range(number + 1, len(lines)):
+        if closing.match(text[slice(*lines[inner])]):
+            return inner + 1
+    return len(lines)
+
+
+def _is_delimiter(text: str, lines: list[tuple[int, int]], number: int) -> bool:
+    if number >= len(lines):
+        return False
+    line = text[slice(*lines[number])].rstrip("\r\n")
+    return "-" in line and _DELIMITER_ROW.fullmatch(line) is not None

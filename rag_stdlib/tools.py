@@ -1,0 +1,221 @@
+"""The tools of the library: functions over one index file that return Results and carry their effects."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any, Final
+
+from rag_stdlib import values
+from rag_stdlib.edge import call_tool, tool
+from rag_stdlib.effects import RAG_READ, RAG_WRITE
+from rag_stdlib.errors import fail
+from rag_stdlib.options import DEFAULT_OPTIONS, QueryOptions
+from rag_stdlib.records import (
+    CheckReport,
+    Compacted,
+    IndexStats,
+    RagChunkEnvelope,
+    RagDocumentEnvelope,
+    Reembedded,
+    SourceDocument,
+)
+from rag_stdlib.result import Ok, Result
+from rag_stdlib.runtime import Runtime
+from rag_stdlib.text.chunker import STD_RAG, ChunkOptions
+
+_NO_EMBEDDER: Final = "lexical search: no [rag] embedder is configured"
+
+
+def _chunks_from_json(value: list[dict[str, Any]]) -> list[RagChunkEnvelope]:
+    return [RagChunkEnvelope.from_dict(item) for item in value]
+
+
+def _item_from_json(value: dict[str, Any]) -> RagDocumentEnvelope | RagChunkEnvelope:
+    return RagChunkEnvelope.from_dict(value) if "chunk_id" in value else RagDocumentEnvelope.from_dict(value)
+
+
+@tool("rag_ingest", {"index_path": str, "doc_id": str, "source": str, "text": str, "chunk_chars": int}, RAG_WRITE)
+def rag_ingest(index_path: str, doc_id: str, source: str, text: str, chunk_chars: int) -> Result[int]:
+    """Store a text under `doc_id` in the index file, replacing the one with that id, and return its number of chunks.
+
+    The text is cut into windows of `chunk_chars` characters with a fifth of overlap and embedded where an embedder is
+    configured. One transaction: an Err leaves the index as it was. A text that is stored just so already costs one look.
+    """
+    document = SourceDocument(doc_id, source, text)
+
+    def work(runtime: Runtime) -> Ok[int]:
+        return _ingest(runtime, index_path, document, chunk_chars, STD_RAG)
+
+    return call_tool("rag_ingest", (index_path, doc_id, source, text, chunk_chars), work)
+
+
+@tool("rag_ingest_document",
+       {"index_path": str, "document": SourceDocument, "chunk_chars": int, "options": ChunkOptions}, RAG_WRITE)
+def rag_ingest_document(index_path: str, document: SourceDocument, chunk_chars: int,
+                        options: ChunkOptions = STD_RAG) -> Result[int]:
+    """Do what `rag_ingest` does for a document with metadata, media type, and line or page anchors."""
+
+    def work(runtime: Runtime) -> Ok[int]:
+        return _ingest(runtime, index_path, document, chunk_chars, options)
+
+    return call_tool("rag_ingest_document", (index_path, document, chunk_chars, options), work)
+
+
+def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_chars: int, options: ChunkOptions) -> Ok[int]:
+    values.check_chunk_chars(chunk_chars)
+    values.check_document(document)
+    store = runtime.store
+    from rag_stdlib.index import reader, writer
+
+    outcome = writer.ingest(store, index_path, document, chunk_chars, options, runtime.embedder)
+    notes: tuple[str, ...] = ()
+    if outcome.changed and not document.doc_id.isascii():
+        forms = tuple(unicodedata.normalize(form, document.doc_id) for form in ("NFC", "NFD"))
+        twin = reader.unicode_twin(store, index_path, document.doc_id, forms)
+        if twin is not None:
+            notes = (f"another document's id differs only in Unicode normal form: {twin!a}",)
+    return Ok(outcome.chunks, notes=notes)
+
+
+@tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=_chunks_from_json)
+def rag_search(index_path: str, query: str, limit: int) -> Result[list[RagChunkEnvelope]]:
+    """Return the `limit` best chunks for a query, best first, each with its provenance.
+
+    The mode is the configured one: hybrid with an embedder unless corvid.toml says otherwise, lexical without. Any string
+    is a query; a blank one, or one without letters, digits and symbols, finds nothing lexically.
+    """
+
+    def work(runtime: Runtime) -> Ok[list[RagChunkEnvelope]]:
+        return _query(runtime, index_path, query, limit, DEFAULT_OPTIONS)
+
+    return call_tool("rag_search", (index_path, query, limit), work)
+
+
+@tool("rag_query", {"index_path": str, "query": str, "limit": int, "options": QueryOptions}, RAG_READ,
+       decode=_chunks_from_json)
+def rag_query(index_path: str, query: str, limit: int,
+              options: QueryOptions = DEFAULT_OPTIONS) -> Result[list[RagChunkEnvelope]]:
+    """Search as `rag_search` does, with a mode, filters, a least score and a bound on hits per document."""
+
+    def work(runtime: Runtime) -> Ok[list[RagChunkEnvelope]]:
+        return _query(runtime, index_path, query, limit, options)
+
+    return call_tool("rag_query", (index_path, query, limit, options), work)
+
+
+def _query(runtime: Runtime, index_path: str, query: str, limit: int, options: QueryOptions) -> Ok[list[RagChunkEnvelope]]:
+    values.check_limit(limit)
+    values.check_text("query", query, values.MAX_QUERY_BYTES)
+    options.check()
+    mode = options.mode or runtime.mode
+    store = runtime.store
+    from rag_stdlib.index import search
+
+    asked = search.Query(query, limit, mode, options.filters(), options.min_score, options.per_document)
+    found = search.search(store, index_path, asked, runtime.embedder if mode != "lexical" else None)
+    notes = found.notes
+    if options.mode is None and not runtime.has_embedder:
+        notes = (_NO_EMBEDDER, *notes)
+    return Ok(list(found.chunks), notes=notes)
+
+
+@tool("rag_get", {"index_path": str, "id": str}, RAG_READ, decode=_item_from_json)
+def rag_get(index_path: str, id: str) -> Result[RagDocumentEnvelope | RagChunkEnvelope]:  # noqa: A002 - the parameter's name
+    """Return the document with this id, or the chunk with this chunk id (``DOC_ID:ORDINAL``)."""
+
+    def work(runtime: Runtime) -> Ok[RagDocumentEnvelope | RagChunkEnvelope]:
+        values.check_text("id", id)
+        store = runtime.store
+        from rag_stdlib.index import reader
+
+        return Ok(reader.get(store, index_path, id))
+
+    return call_tool("rag_get", (index_path, id), work)
+
+
+@tool("rag_delete", {"index_path": str, "doc_id": str}, RAG_WRITE)
+def rag_delete(index_path: str, doc_id: str) -> Result[int]:
+    """Delete a document from every part of the index and return its number of chunks.
+
+    An id that is not stored is `not_found`. The bytes go with the next `rag_compact`.
+    """
+
+    def work(runtime: Runtime) -> Ok[int]:
+        values.check_doc_id(doc_id)
+        store = runtime.store
+        from rag_stdlib.index import writer
+
+        removed = writer.delete(store, index_path, doc_id)
+        if removed is None:
+            raise fail("not_found", kind="document", id=doc_id)
+        return Ok(removed)
+
+    return call_tool("rag_delete", (index_path, doc_id), work)
+
+
+@tool("chunk_in_index", {"index_path": str, "chunk": RagChunkEnvelope}, RAG_READ)
+def chunk_in_index(index_path: str, chunk: RagChunkEnvelope) -> Result[bool]:
+    """Tell whether a chunk is grounded, stored in the index just so, and the slice of its stored document."""
+
+    def work(runtime: Runtime) -> Ok[bool]:
+        store = runtime.store
+        from rag_stdlib.index import reader
+
+        return Ok(reader.chunk_in_index(store, index_path, chunk))
+
+    return call_tool("chunk_in_index", (index_path, chunk), work)
+
+
+@tool("rag_stats", {"index_path": str}, RAG_READ, decode=IndexStats.from_dict)
+def rag_stats(index_path: str) -> Result[IndexStats]:
+    """Return figures about an index and notices about its state."""
+
+    def work(runtime: Runtime) -> Ok[IndexStats]:
+        store = runtime.store
+        from rag_stdlib.index import maintenance
+
+        return Ok(maintenance.stats(store, index_path))
+
+    return call_tool("rag_stats", (index_path,), work)
+
+
+@tool("rag_check", {"index_path": str}, RAG_READ, decode=CheckReport.from_dict)
+def rag_check(index_path: str) -> Result[CheckReport]:
+    """Walk every row of an index and return what does not hold together; a damaged index is an Ok with problems."""
+
+    def work(runtime: Runtime) -> Ok[CheckReport]:
+        store = runtime.store
+        from rag_stdlib.index import check
+
+        return Ok(check.check(store, index_path))
+
+    return call_tool("rag_check", (index_path,), work)
+
+
+@tool("rag_compact", {"index_path": str}, RAG_WRITE, decode=Compacted.from_dict)
+def rag_compact(index_path: str) -> Result[Compacted]:
+    """Give back the bytes of deleted documents, leaving nothing of their texts in the file."""
+
+    def work(runtime: Runtime) -> Ok[Compacted]:
+        store = runtime.store
+        from rag_stdlib.index import maintenance
+
+        return Ok(maintenance.compact(store, index_path))
+
+    return call_tool("rag_compact", (index_path,), work)
+
+
+@tool("rag_reembed", {"index_path": str}, RAG_WRITE, decode=Reembedded.from_dict)
+def rag_reembed(index_path: str) -> Result[Reembedded]:
+    """Give every chunk a vector of the configured embedder; an interrupted call goes on where it stopped."""
+
+    def work(runtime: Runtime) -> Ok[Reembedded]:
+        embedder = runtime.embedder
+        if embedder is None:
+            raise fail("mode_needs_embedder", mode="reembed")
+        store = runtime.store
+        from rag_stdlib.index import maintenance
+
+        return Ok(maintenance.reembed(store, index_path, embedder))
+
+    return call_tool("rag_reembed", (index_path,), work)

@@ -1,0 +1,91 @@
+"""Is this value one that a tool accepts? Each function returns quietly or raises `Failure` with a caller's code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from rag_stdlib.errors import fail
+from rag_stdlib.records import FrozenDict, Scalar, SourceDocument
+
+MAX_TEXT_BYTES: Final = 64 * 1024 * 1024
+MAX_QUERY_BYTES: Final = 64 * 1024
+MAX_ID_BYTES: Final = 1_024
+MAX_METADATA_BYTES: Final = 64 * 1024
+_MAX_EXACT_INT: Final = 2**63 - 1
+
+
+def check_text(name: str, text: str, cap: int = MAX_TEXT_BYTES) -> None:
+    """Refuse lone surrogates, NUL, and more than `cap` UTF-8 bytes."""
+    if len(text) > cap:
+        raise fail("text_too_large", field=name, size=len(text), cap=cap)
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise fail("invalid_text", field=name, offset=error.start) from None
+    if size > cap:
+        raise fail("text_too_large", field=name, size=size, cap=cap)
+    offset = text.find("\0")
+    if offset >= 0:
+        raise fail("text_nul", field=name, offset=offset)
+
+
+def check_doc_id(doc_id: str) -> None:
+    """Refuse a blank document id, one over 1,024 bytes, and what `check_text` refuses."""
+    check_text("doc_id", doc_id, cap=MAX_TEXT_BYTES)
+    if not doc_id.strip():
+        raise fail("invalid_doc_id", reason="must not be blank")
+    if len(doc_id.encode()) > MAX_ID_BYTES:
+        raise fail("invalid_doc_id", reason=f"is {len(doc_id.encode()):,} bytes; the most is {MAX_ID_BYTES:,}")
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a limit below 1."""
+    if limit < 1:
+        raise fail("invalid_limit")
+
+
+def check_chunk_chars(chunk_chars: int) -> None:
+    """Refuse a chunk size below 1."""
+    if chunk_chars < 1:
+        raise fail("invalid_chunk_chars")
+
+
+def check_metadata(metadata: Mapping[str, Scalar]) -> FrozenDict:
+    """Return a frozen copy of flat metadata; refuse nested values, numbers that JSON cannot hold, and bad text."""
+    size = 0
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise fail("invalid_metadata", reason=f"has the key {key!r}, which is no string")
+        check_text("a metadata key", key, MAX_METADATA_BYTES)
+        size += len(key.encode())
+        if isinstance(value, str):
+            check_text(f"metadata {key!r}", value, MAX_METADATA_BYTES)
+            size += len(value.encode())
+        elif not _is_number_or_null(value):
+            raise fail("invalid_metadata", reason=f"{key!r} is no string, finite number, boolean or null")
+    if size > MAX_METADATA_BYTES:
+        raise fail("invalid_metadata", reason=f"is {size:,} bytes; the most is {MAX_METADATA_BYTES:,}")
+    return FrozenDict(metadata)
+
+
+def _is_number_or_null(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return isinstance(value, bool) or abs(value) <= _MAX_EXACT_INT
+    return value is None
+
+
+def check_document(document: SourceDocument) -> None:
+    """Check every part of a document to ingest."""
+    check_doc_id(document.doc_id)
+    check_text("source", document.source)
+    check_text("media_type", document.media_type, MAX_ID_BYTES)
+    check_text("text", document.text)
+    check_metadata(document.metadata)
+    for name, anchors in (("lines", document.lines), ("pages", document.pages)):
+        chars = [char for char, _ in anchors]
+        if chars != sorted(chars) or (chars and chars[0] < 0):
+            raise fail("invalid_option", name=name, reason="must be anchors in ascending order of character")
