@@ -1,20 +1,23 @@
 """The one edge that every call of a tool passes.
 
-Its order is fixed: the shape of the call (a wrong one raises `ToolShapeError`), its effects, the recorder, then values, root
-and index. Everything from the effects on comes back as a `Result`; nothing else is raised.
+Its order is fixed: the shape of the call (a wrong one raises `ToolShapeError`), the runtime, the recorder, then effects, values,
+root and index. From the runtime on everything comes back as a `Result`, and nothing else is raised; a refusal of an effect
+is a result that the recorder sees, like any other. Where the configuration cannot be read there is no recorder.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, TypeVar
 
 from rag_stdlib.effects import Effect, refusal
 from rag_stdlib.errors import Failure, ToolShapeError, rag_error
+from rag_stdlib.records import Record
 from rag_stdlib.result import Err, Ok, Result, from_json, to_json
 from rag_stdlib.runtime import Runtime, current_runtime
+from rag_stdlib.text.chunker import ChunkOptions
 from replay import Call
 
 T = TypeVar("T")
@@ -22,6 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_PLAIN: Final[dict[str, type]] = {"str": str, "int": int, "bool": bool}  # fields of records with a type that needs no thought
 
 
 def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -62,10 +66,26 @@ def tool(name: str, parameters: dict[str, type], *effects: Effect,
 def check_shape(spec: ToolSpec, arguments: tuple[Any, ...]) -> None:
     """Refuse arguments of a wrong type: a bool is no Int, an Int fits 64 bits."""
     for (name, kind), value in zip(spec.parameters, arguments, strict=True):
-        fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-        if not fits or (kind is int and not _INT_MIN <= value <= _INT_MAX):
-            msg = f"tool `{spec.name}` failed: expected ({spec.signature()}); {name} is {_short(value)}"
+        misfit = f"{name} is {_short(value)}" if not _fits(kind, value) else _misfit_inside(name, value)
+        if misfit:
+            msg = f"tool `{spec.name}` failed: expected ({spec.signature()}); {misfit}"
             raise ToolShapeError(msg)
+
+
+def _fits(kind: type, value: object) -> bool:
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and _INT_MIN <= value <= _INT_MAX
+    return isinstance(value, kind)
+
+
+def _misfit_inside(name: str, value: object) -> str:
+    """Name the first plain field of a record argument that does not have its declared type."""
+    if isinstance(value, (Record, ChunkOptions)):
+        for part in fields(value):  # type: ignore[arg-type]
+            kind = _PLAIN.get(str(part.type))
+            if kind is not None and not _fits(kind, getattr(value, part.name)):
+                return f"{name}.{part.name} is {_short(getattr(value, part.name))}"
+    return ""
 
 
 def _short(value: object) -> str:
@@ -79,24 +99,24 @@ def call_tool(name: str, arguments: tuple[Any, ...], work: Callable[[Runtime], O
     check_shape(spec, arguments)
     try:
         runtime = current_runtime()
-        refused = refusal(name, spec.effects, runtime.config.grant)
-        if refused is not None:
-            return Err(refused)
     except Failure as failure:
         return Err(failure.error)
     call: Call[Result[T]] = Call(name, lambda: [_json(value) for value in arguments], _encode,
                                  lambda recorded: _decode(spec, recorded))
-    return runtime.recorder.call(call, lambda: _guarded(name, work, runtime))
+    return runtime.recorder.call(call, lambda: _guarded(spec, work, runtime))
 
 
-def _guarded(name: str, work: Callable[[Runtime], Ok[T]], runtime: Runtime) -> Result[T]:
+def _guarded(spec: ToolSpec, work: Callable[[Runtime], Ok[T]], runtime: Runtime) -> Result[T]:
+    refused = refusal(spec.name, spec.effects, runtime.config.grant)
+    if refused is not None:
+        return Err(refused)
     try:
         return work(runtime)
     except Failure as failure:
         return Err(failure.error)
     except Exception as error:  # noqa: BLE001 - a tool never raises; the traceback goes to the log
-        _LOG.exception("%s failed unexpectedly", name)
-        return Err(rag_error("internal", tool=name, detail=f"{type(error).__name__}: {error}"))
+        _LOG.exception("%s failed unexpectedly", spec.name)
+        return Err(rag_error("internal", tool=spec.name, detail=f"{type(error).__name__}: {error}"))
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401 - any argument or result

@@ -155,8 +155,9 @@ _ROWS: Final = (
               "install them with: pip install 'rag-stdlib[loaders]'", "An optional part is not installed."),
     # --- configuration and authority ---
     ErrorSpec("root_unconfigured", "operator",
-              'no [io] root is configured, so every path is refused; add to corvid.toml:\n[io]\nroot = "."\n'
-              "or set CORVID_IO_ROOT", "Retrieval fails closed without a root."),
+              "no [io] root is configured, so every path is refused; "
+              'put [io] with root = "." into corvid.toml (rag init writes one), or set CORVID_IO_ROOT',
+              "Retrieval fails closed without a root."),
     ErrorSpec("root_unusable", "operator", "the configured [io] root cannot be used: {detail}",
               "It does not exist, is no folder, or may not be opened."),
     ErrorSpec("config_missing", "operator", "there is no configuration file {path!r}", "A file named explicitly must exist."),

@@ -131,6 +131,14 @@ def _kind(mode: int) -> str:
     return "no regular file"
 
 
+def _entry_kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
 def _os_failure(error: OSError, shown: str) -> Failure:
     if error.errno in (errno.EACCES, errno.EPERM):
         return fail("path_permission", path=shown, detail=os.strerror(error.errno))
@@ -218,6 +226,46 @@ class Root:
                 raise fail("path_symlink", path=shown, at=part)
             if not stat.S_ISDIR(mode):
                 raise fail("path_folder_missing", path=shown)
+
+    def list_folder(self, path: str) -> list[tuple[str, str, int]]:
+        """List a folder below the root (``.``: the root itself): (name, kind, bytes), sorted by name.
+
+        `kind` is ``file``, ``folder``, ``link`` or ``other``; nothing is followed.
+        """
+        parts = () if path == "." else relative_parts(path.rstrip("/") or path, self.path)
+        if self._anchored:
+            folder: int | str = self._open_folder(parts, path)
+        else:
+            self._check_plain((*parts, ""), path)
+            folder = os.path.join(self.path, *parts)
+        try:
+            return self._entries(folder, path)
+        finally:
+            if isinstance(folder, int):
+                os.close(folder)
+
+    @staticmethod
+    def _entries(folder: int | str, shown: str) -> list[tuple[str, str, int]]:
+        try:
+            # An O_PATH descriptor cannot be listed itself; its /proc name can, and stays with the checked folder.
+            with os.scandir(f"/proc/self/fd/{folder}" if isinstance(folder, int) else folder) as entries:
+                found = [(entry.name, _entry_kind(entry), entry.stat(follow_symlinks=False).st_size) for entry in entries]
+        except OSError as error:
+            raise _os_failure(error, shown) from None
+        return sorted(found)
+
+    def kind_of(self, path: str) -> str | None:
+        """Say what a path names: ``file``, ``folder``, ``link``, ``other``, or None for nothing there."""
+        if path == ".":
+            return "folder"
+        with self.place(path.rstrip("/") or path) as place:
+            status = place.stat()
+        if status is None:
+            return None
+        for test, kind in ((stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link")):
+            if test(status.st_mode):
+                return kind
+        return "other"
 
     def read_file(self, path: str, cap: int = MAX_FILE_BYTES) -> bytes:
         """Read a whole regular file below the root, at most `cap` bytes."""

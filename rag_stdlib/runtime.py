@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import replace
@@ -42,11 +43,13 @@ class Runtime:
         mode: Mode | None = None,
         recorder: Recorder = LIVE,
         synchronous: Synchronous = "normal",
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Take a `Config`, the path of a corvid.toml, or (None) the one found upward from the working directory.
 
         `root`, `embedder` and `mode` override what the configuration says; with an embedder given here, the mode is hybrid
-        unless said otherwise. `synchronous="full"` makes each commit wait for the disk.
+        unless said otherwise. `synchronous="full"` makes each commit wait for the disk. `progress` is told (done, total) by
+        tools that take long.
 
         Raises:
             Failure: `config_*`, `key_missing`.
@@ -58,11 +61,11 @@ class Runtime:
         self.config = read
         self.mode: Mode = mode or default
         self.recorder = recorder
+        self.progress = progress
         self._embedder = embedder
         self._synchronous: Synchronous = synchronous
         self._store: Store | None = None
         self._lock = threading.Lock()
-        self._blocks: list[ExitStack] = []
 
     @property
     def root(self) -> Root:
@@ -106,14 +109,15 @@ class Runtime:
         """Make this runtime the ambient one. Holding it is authority: the block is granted what its configuration grants."""
         block = ExitStack()
         block.enter_context(authority())
-        token = _active.set(self)
-        block.callback(_active.reset, token)
-        self._blocks.append(block)
+        block.callback(_active.set, _active.get())
+        _active.set((self, block))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Restore the ambient runtime of before and close this one."""
-        self._blocks.pop().close()
+        active = _active.get()
+        if active is not None and active[0] is self:
+            active[1].close()
         self.close()
 
 
@@ -129,7 +133,8 @@ def _make_embedder(config: Config) -> Embedder | None:
         api_key=config.openai_key))
 
 
-_active: ContextVar[Runtime | None] = ContextVar("rag_stdlib_runtime", default=None)
+# The innermost block and how to leave it: kept in the context, since several threads and tasks can be in blocks of one runtime.
+_active: ContextVar[tuple[Runtime, ExitStack] | None] = ContextVar("rag_stdlib_runtime", default=None)
 _ambient_lock: Final = threading.Lock()
 _ambient: dict[tuple[object, ...], Runtime] = {}
 
@@ -141,7 +146,7 @@ def current_runtime() -> Runtime:
         Failure: `config_*`, `key_missing` where the ambient configuration cannot be read.
     """
     active = _active.get()
-    return active if active is not None else _ambient_runtime()
+    return active[0] if active is not None else _ambient_runtime()
 
 
 def _ambient_runtime() -> Runtime:
@@ -159,10 +164,13 @@ def _ambient_runtime() -> Runtime:
 
 def _ambient_state() -> tuple[object, ...]:
     """Everything the ambient configuration is made from, cheap to look at."""
-    here = Path.cwd()
-    file = find_config(here)
     stamp: tuple[object, ...] = ()
-    if file is not None:
-        status = file.stat()
-        stamp = (str(file), status.st_mtime_ns, status.st_size, status.st_ino)
+    try:
+        here = Path.cwd()
+        file = find_config(here)
+        if file is not None:
+            status = file.stat()
+            stamp = (str(file), status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    except OSError as error:
+        raise fail("config_invalid", where="the working directory", detail=f"cannot be searched for corvid.toml: {error.strerror}") from None
     return (str(here), stamp, os.environ.get(ROOT_VARIABLE), os.environ.get(OPENAI_VARIABLE))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from contextlib import suppress
 from typing import Any, Final
 
 from rag_stdlib import values
 from rag_stdlib.edge import call_tool, tool
 from rag_stdlib.effects import RAG_READ, RAG_WRITE
-from rag_stdlib.errors import fail
+from rag_stdlib.errors import Failure, fail
 from rag_stdlib.options import DEFAULT_OPTIONS, QueryOptions
 from rag_stdlib.records import (
     CheckReport,
@@ -23,6 +24,7 @@ from rag_stdlib.result import Ok, Result
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.text.chunker import STD_RAG, ChunkOptions
 
+UNCHANGED: Final = "unchanged"  # the note of an ingest that found the document stored just so
 _NO_EMBEDDER: Final = "lexical search: no [rag] embedder is configured"
 
 
@@ -68,12 +70,13 @@ def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_c
     from rag_stdlib.index import reader, writer
 
     outcome = writer.ingest(store, index_path, document, chunk_chars, options, runtime.embedder)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = () if outcome.changed else (UNCHANGED,)
     if outcome.changed and not document.doc_id.isascii():
         forms = tuple(unicodedata.normalize(form, document.doc_id) for form in ("NFC", "NFD"))
-        twin = reader.unicode_twin(store, index_path, document.doc_id, forms)
-        if twin is not None:
-            notes = (f"another document's id differs only in Unicode normal form: {twin!a}",)
+        with suppress(Failure):  # the document is stored; a remark that cannot be had does not change that
+            twin = reader.unicode_twin(store, index_path, document.doc_id, forms)
+            if twin is not None:
+                notes = (f"another document's id differs only in Unicode normal form: {twin!a}",)
     return Ok(outcome.chunks, notes=notes)
 
 
@@ -216,6 +219,6 @@ def rag_reembed(index_path: str) -> Result[Reembedded]:
         store = runtime.store
         from rag_stdlib.index import maintenance
 
-        return Ok(maintenance.reembed(store, index_path, embedder))
+        return Ok(maintenance.reembed(store, index_path, embedder, runtime.progress))
 
     return call_tool("rag_reembed", (index_path,), work)

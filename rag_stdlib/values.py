@@ -54,6 +54,8 @@ def check_chunk_chars(chunk_chars: int) -> None:
 
 def check_metadata(metadata: Mapping[str, Scalar]) -> FrozenDict:
     """Return a frozen copy of flat metadata; refuse nested values, numbers that JSON cannot hold, and bad text."""
+    if not isinstance(metadata, Mapping):
+        raise fail("invalid_metadata", reason=f"is a {type(metadata).__name__}, no mapping")
     size = 0
     for key, value in metadata.items():
         if not isinstance(key, str):
@@ -86,6 +88,14 @@ def check_document(document: SourceDocument) -> None:
     check_text("text", document.text)
     check_metadata(document.metadata)
     for name, anchors in (("lines", document.lines), ("pages", document.pages)):
-        chars = [char for char, _ in anchors]
-        if chars != sorted(chars) or (chars and chars[0] < 0):
-            raise fail("invalid_option", name=name, reason="must be anchors in ascending order of character")
+        if not _are_anchors(anchors):
+            raise fail("invalid_option", name=name, reason="must be pairs (character, number) in ascending order of character")
+
+
+def _are_anchors(anchors: object) -> bool:
+    if not isinstance(anchors, (tuple, list)) or not all(
+            isinstance(pair, (tuple, list)) and len(pair) == 2  # noqa: PLR2004 - a pair
+            and all(type(number) is int and 0 <= number <= _MAX_EXACT_INT for number in pair) for pair in anchors):
+        return False
+    chars = [char for char, _ in anchors]
+    return chars == sorted(chars)

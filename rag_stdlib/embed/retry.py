@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rag_stdlib.embed.faults import Fault
 
 T = TypeVar("T")
+
+# The least share of the whole time that a repeat is started with.
+_LAST_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ class Deadline:
             if outcome.retries is not None and repeat > outcome.retries:
                 return outcome
             pause = self._pacing.pause(repeat, outcome.pause_s)
-            if pause >= self.left():
-                return outcome
+            if pause + self._seconds * _LAST_SHARE >= self.left():
+                return outcome  # an attempt cut short would replace what the provider said by "timeout"
             self._pacing.sleep(pause)
 
 

@@ -11,6 +11,7 @@ import apsw
 from rag_stdlib.contract.provenance import content_sha256, provenance_key
 from rag_stdlib.index import schema, vectors
 from rag_stdlib.index.sql import number
+from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import CheckReport
 from rag_stdlib.text.normalize import index_terms
@@ -24,9 +25,10 @@ def check(store: Store, path: str) -> CheckReport:
     problems: list[str] = []
     notices: list[str] = []
     with store.reading(path) as connection:
-        for step in (_structure, _documents, _chunks, _lexical):
+        for step in (_structure, _documents, _chunks, _lexical, _vectors):
             _collect(problems, step, connection)
-        held = _vectors(connection, problems, notices) if not problems or _readable(connection) else 0
+        _collect(notices, _missing_vectors, connection)
+        held = vectors.count(connection)
         documents, chunks = (number(connection, f"SELECT count(*) FROM {table}")
                              for table in ("rag_documents", "rag_chunks"))
     return CheckReport(documents, chunks, held, tuple(problems[:MAX_PROBLEMS]), tuple(notices))
@@ -38,16 +40,10 @@ def _collect(problems: list[str], step: Callable[[apsw.Connection], Iterator[str
             problems.append(problem)
             if len(problems) >= MAX_PROBLEMS:
                 return
-    except (apsw.CorruptError, UnicodeDecodeError, ValueError, TypeError) as error:
+    except (apsw.Error, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, (apsw.BusyError, apsw.IOError)):
+            raise
         problems.append(f"{step.__name__.strip('_')}: unreadable ({' '.join(str(error).split())})")
-
-
-def _readable(connection: apsw.Connection) -> bool:
-    try:
-        connection.execute("SELECT count(*) FROM rag_chunks").fetchall()
-    except apsw.Error:
-        return False
-    return True
 
 
 def _structure(connection: apsw.Connection) -> Iterator[str]:
@@ -122,29 +118,38 @@ def _lexical(connection: apsw.Connection) -> Iterator[str]:
         yield "lexical index: its postings are not those of the chunks' texts; run compact to rebuild them"
 
 
-def _vectors(connection: apsw.Connection, problems: list[str], notices: list[str]) -> int:
+def _vectors(connection: apsw.Connection) -> Iterator[str]:
     identity = schema.stored_identity(connection)
-    if identity is None or not vectors.exists(connection):
-        return 0
+    if not vectors.exists(connection):
+        return
+    if identity is None:
+        yield "vectors: a table of vectors, but no embedder that they are of"
+        return
     import numpy as np
 
-    try:
-        seqs, rows = vectors.load(connection, identity.dim)
-    except (apsw.Error, ValueError) as error:
-        problems.append(f"vectors: unreadable ({' '.join(str(error).split())})")
-        return 0
-    chunks = np.fromiter((seq for (seq,) in connection.execute("SELECT seq FROM rag_chunks")), np.int64)
-    listed = np.fromiter((seq for (seq,) in connection.execute("SELECT rowid FROM rag_vectors_rowids")), np.int64)
-    if sorted(seqs.tolist()) != sorted(listed.tolist()):
-        problems.append("vectors: the table's row list and its blobs differ")
-    strangers = np.setdiff1d(seqs, chunks)
+    seqs, rows = vectors.load(connection, identity.dim)
+    listed = [seq for (seq,) in connection.execute("SELECT rowid FROM rag_vectors_rowids ORDER BY rowid")]
+    if sorted(seqs.tolist()) != listed:
+        yield "vectors: the table's row list and its blobs differ"
+    strangers = np.setdiff1d(seqs, _chunk_seqs(connection))
     if len(strangers):
-        problems.append(f"vectors: {len(strangers)} belong to no chunk")
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)) if len(rows) else np.empty(0)
+        yield f"vectors: {len(strangers)} belong to no chunk"
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     bad = int((~(np.abs(norms - 1.0) < 1e-3)).sum())  # noqa: PLR2004 - float32 rounding stays far below
     if bad:
-        problems.append(f"vectors: {bad} are not of unit length")
-    missing = len(np.setdiff1d(chunks, seqs))
-    if missing:
-        notices.append(f"{missing} of {len(chunks)} chunks have no vector; vector and hybrid searches refuse until reembed")
-    return len(seqs)
+        yield f"vectors: {bad} are not of unit length"
+    found = vectors.load_some(connection, seqs.tolist(), identity.dim)
+    if any(not np.array_equal(found[seq], row) for seq, row in zip(seqs.tolist(), rows, strict=True) if seq in found):
+        yield "vectors: the row list points to other vectors than the bitmaps do"
+
+
+def _missing_vectors(connection: apsw.Connection) -> Iterator[str]:
+    if vectors.exists(connection):
+        total, missing = connection.execute(
+            "SELECT count(*), sum(seq NOT IN (SELECT rowid FROM rag_vectors_rowids)) FROM rag_chunks").fetchall()[0]
+        if missing:
+            yield f"{missing} of {total} chunks have no vector; vector and hybrid searches refuse until reembed"
+
+
+def _chunk_seqs(connection: apsw.Connection) -> list[int]:
+    return [seq for (seq,) in sql_rows(connection, "SELECT seq FROM rag_chunks")]

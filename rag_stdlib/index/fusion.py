@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 _UNIT: Final = 1_000_000
+_INT32: Final = 2**31
 _INT64: Final = 2**62
 
 
@@ -45,6 +46,8 @@ class Moments:
         """Sum up `scores`; `count` adds chunks that are not listed and score 0."""
         millionths = np.rint(scores * _UNIT).astype(np.int64)
         peak = max(int(np.abs(millionths).max(initial=0)), 1)
+        if peak >= _INT32:  # the square of a single score would not fit: take Python's own whole numbers
+            millionths = millionths.astype(object)
         step = max(1, _INT64 // (peak * peak))  # so many squares fit a 64-bit sum
         parts = [millionths[start:start + step] for start in range(0, len(millionths), step)]
         total, squares = sum(int(part.sum()) for part in parts), sum(int(np.square(part).sum()) for part in parts)

@@ -55,9 +55,10 @@ def set_journal_mode(connection: apsw.Connection, place: Place, deadline: float)
     """
     status = place.stat()
     mode = wanted_mode(status.st_dev if status else 0)
-    while connection.pragma("journal_mode") != mode:
+    while True:
         try:
-            connection.pragma("journal_mode", mode)
+            if connection.pragma("journal_mode") != mode:
+                connection.pragma("journal_mode", mode)
         except (apsw.BusyError, apsw.LockedError):
             if time.monotonic() > deadline:
                 raise

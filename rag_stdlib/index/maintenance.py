@@ -9,6 +9,7 @@ import apsw
 
 from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
+from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, schema, vectors
 from rag_stdlib.index.journal import log_is_safe
 from rag_stdlib.index.sql import number
@@ -54,7 +55,6 @@ def compact(store: Store, path: str) -> Compacted:
         _rebuild_vectors(connection)
     with store.exclusive(path) as connection:
         connection.execute("VACUUM")
-    store.close()
     return Compacted(before, sum(store.sizes(path)))
 
 
@@ -76,16 +76,18 @@ def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | No
     Vectors are staged in the index as they come, so that a call that was interrupted goes on where it stopped; searches
     see the old state until all are there. `progress` is called with (done, total) distinct texts.
     """
+    with store.reading(path):
+        pass  # a missing index is refused before a provider is asked
     identity = embedder.identity()
     embedded = 0
-    while True:
-        missing = _stage(store, path, identity)
-        if not missing:
-            break
+    missing = _stage(store, path, identity, take_over=True)
+    while missing is not None:
         for start in range(0, len(missing), _BATCH):
             batch = missing[start:start + _BATCH]
             rows = embedder.embed([text for _, text in batch], "passage")
             with store.writing(path) as connection:
+                if not _is_staging(connection, identity):
+                    break
                 connection.executemany("INSERT OR REPLACE INTO rag_staging(digest, vector) VALUES (?, ?)",
                                        ((digest, row.astype("<f4").tobytes())
                                         for (digest, _), row in zip(batch, rows, strict=True)))
@@ -94,28 +96,48 @@ def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | No
                 progress(start + len(batch), len(missing))
         if _switch(store, path, identity):
             break
+        missing = _stage(store, path, identity, take_over=False)
     with store.reading(path) as connection:
         return Reembedded(number(connection, "SELECT count(*) FROM rag_chunks"), embedded)
 
 
-def _stage(store: Store, path: str, identity: EmbedderIdentity) -> list[tuple[str, str]]:
-    """Prepare the staging table and return the distinct texts, by digest, that still need a vector."""
-    with store.reading(path) as connection:
-        if _complete(connection, identity):
-            return []
+def _stage(store: Store, path: str, identity: EmbedderIdentity, *, take_over: bool) -> list[tuple[str, str]] | None:
+    """Return the distinct texts, by digest, that are not staged yet; None where all chunks have their vectors already.
+
+    With `take_over`, what another embedder left staged is thrown away; without, it is another call's work: a mismatch.
+    """
     with store.writing(path) as connection:
-        if schema.get_fact(connection, "staging") != identity.to_json():
-            connection.execute("DROP TABLE IF EXISTS rag_staging")
+        if _complete(connection, identity):
+            _drop_staging(connection)
+            return None
+        if not _is_staging(connection, identity):
+            staging = schema.get_fact(connection, "staging")
+            if isinstance(staging, str) and not take_over:
+                raise fail("embedding_mismatch", path=path, given=identity.describe(),
+                           stored=EmbedderIdentity.from_json(staging).describe())
+            _drop_staging(connection)
             connection.execute("CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)")
             schema.set_fact(connection, "staging", identity.to_json())
+    with store.reading(path) as connection:
+        if not _is_staging(connection, identity):
+            return []  # another call came in between; the switch will say what became of it
         staged = {digest for (digest,) in connection.execute("SELECT digest FROM rag_staging")}
-        texts: dict[str, str] = {}
-        for context, text in sql_rows(connection, "SELECT context, text FROM rag_chunks ORDER BY seq"):
-            whole = embedded_text(context, text)
-            digest = content_sha256(whole)
-            if digest not in staged:
-                texts[digest] = whole
-    return list(texts.items())
+        return [(digest, text) for digest, text in _distinct_texts(connection).items() if digest not in staged]
+
+
+def _distinct_texts(connection: apsw.Connection) -> dict[str, str]:
+    texts = (embedded_text(context, text) for context, text in
+             sql_rows(connection, "SELECT context, text FROM rag_chunks ORDER BY seq"))
+    return {content_sha256(text): text for text in texts}
+
+
+def _is_staging(connection: apsw.Connection, identity: EmbedderIdentity) -> bool:
+    return schema.get_fact(connection, "staging") == identity.to_json()
+
+
+def _drop_staging(connection: apsw.Connection) -> None:
+    connection.execute("DROP TABLE IF EXISTS rag_staging")
+    schema.drop_fact(connection, "staging")
 
 
 def _complete(connection: apsw.Connection, identity: EmbedderIdentity) -> bool:
@@ -124,10 +146,12 @@ def _complete(connection: apsw.Connection, identity: EmbedderIdentity) -> bool:
 
 
 def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
-    """Replace all vectors by the staged ones; False if a document came in meanwhile that is not staged yet."""
+    """Replace all vectors by the staged ones; False if a document came in meanwhile, or another call, and more is to do."""
     import numpy as np
 
     with store.writing(path) as connection:
+        if not _is_staging(connection, identity):
+            return False
         staged: dict[str, bytes] = dict(sql_rows(connection, "SELECT digest, vector FROM rag_staging"))
         chunks = [(seq, content_sha256(embedded_text(context, text))) for seq, context, text in
                   sql_rows(connection, "SELECT seq, context, text FROM rag_chunks ORDER BY seq")]
@@ -140,7 +164,6 @@ def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
         prepare_vectors(connection, identity)
         rows = np.frombuffer(b"".join(staged[digest] for _, digest in chunks), "<f4").reshape(-1, identity.dim)
         vectors.add(connection, [seq for seq, _ in chunks], rows)
-        connection.execute("DROP TABLE rag_staging")
-        schema.drop_fact(connection, "staging")
+        _drop_staging(connection)
         schema.next_generation(connection)
     return True

@@ -11,6 +11,7 @@ import apsw
 from rag_stdlib.contract.provenance import chunk_is_grounded
 from rag_stdlib.errors import fail
 from rag_stdlib.index.search import CHUNK_COLUMNS, envelope
+from rag_stdlib.index.sql import rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import EffectEnvelope, FrozenDict, RagChunkEnvelope, RagDocumentEnvelope
 
@@ -74,10 +75,11 @@ def chunk_in_index(store: Store, path: str, chunk: RagChunkEnvelope) -> bool:
     return False
 
 
-def document_ids(store: Store, path: str) -> tuple[str, ...]:
-    """List the ids of all documents, sorted."""
+def documents_by_path(store: Store, path: str) -> list[tuple[str, str]]:
+    """List the documents that came from files, as (id, the file's path below the root), by their metadata."""
     with store.reading(path) as connection:
-        return tuple(doc_id for (doc_id,) in connection.execute("SELECT id FROM rag_documents ORDER BY id"))
+        return [(doc_id, file) for doc_id, file in rows(
+            connection, "SELECT id, json_extract(metadata, '$.path') FROM rag_documents ORDER BY id") if file == doc_id]
 
 
 def unicode_twin(store: Store, path: str, doc_id: str, forms: tuple[str, ...]) -> str | None:

@@ -40,6 +40,8 @@ def read_version(connection: apsw.Connection, shown: str) -> int:
     if application == APPLICATION_ID:
         if version > SCHEMA_VERSION:
             raise fail("index_too_new", path=shown, found=version, known=SCHEMA_VERSION)
+        if version < 1:
+            raise fail("index_corrupt", path=shown, detail=f"its schema version is {version}")
         return int(version)
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if {"rag_documents", "rag_chunks"} <= names:

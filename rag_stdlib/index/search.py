@@ -69,14 +69,16 @@ def search(store: Store, path: str, query: Query, embedder: Embedder | None) -> 
     with store.reading(path) as connection:
         if wanted is not None:
             check_vectors(connection, path, wanted.identity())
-        return _answer(connection, query, vector)
+        return _answer(connection, path, query, vector)
 
 
 def _needs_vector(connection: apsw.Connection, path: str, query: Query, embedder: Embedder | None) -> Embedder | None:
-    if query.mode == "lexical" or not query.text.strip() or _chunk_count(connection) == 0:
+    if query.mode == "lexical":
         return None
     if embedder is None:
         raise fail("mode_needs_embedder", mode=query.mode)
+    if not query.text.strip() or _chunk_count(connection) == 0:
+        return None
     check_vectors(connection, path, embedder.identity())
     return embedder
 
@@ -94,9 +96,11 @@ def _chunk_count(connection: apsw.Connection) -> int:
     return number(connection, "SELECT count(*) FROM rag_chunks")
 
 
-def _answer(connection: apsw.Connection, query: Query, vector: npt.NDArray[np.float32] | None) -> Found:
+def _answer(connection: apsw.Connection, path: str, query: Query, vector: npt.NDArray[np.float32] | None) -> Found:
     if not query.text.strip():
         return Found((), ("the query is blank",))
+    if vector is None and query.mode != "lexical":  # there was nothing to embed the query for
+        return Found(())
     terms = query_terms(query.text)
     notes = () if terms else ("no_terms: the query holds no letter, digit or symbol to look up",)
     ranking = _Ranking(connection, query, terms, vector)
@@ -104,7 +108,7 @@ def _answer(connection: apsw.Connection, query: Query, vector: npt.NDArray[np.fl
     k = query.limit
     while True:
         ranked = ranking.best(k)
-        hits = _in_order(connection, ranked, query)
+        hits = _in_order(connection, path, ranked, query)
         if len(hits) >= query.limit or len(ranked.seqs) < k:
             break
         k *= 4  # the cap per document left too few: look further down the ranking
@@ -159,11 +163,13 @@ class _Hit:
     vector: float | None
 
 
-def _in_order(connection: apsw.Connection, ranked: fusion.Ranked, query: Query) -> list[_Hit]:
+def _in_order(connection: apsw.Connection, path: str, ranked: fusion.Ranked, query: Query) -> list[_Hit]:
     """Sort by score, doc_id and ordinal, and apply the bounds on score and hits per document."""
     seqs = ranked.seqs.tolist()
     places = {seq: (doc_id, ordinal) for seq, doc_id, ordinal in connection.execute(
         "SELECT seq, doc_id, ordinal FROM rag_chunks WHERE seq IN (SELECT value FROM json_each(?))", (json.dumps(seqs),))}
+    if len(places) != len(seqs):
+        raise fail("index_corrupt", path=path, detail="terms or vectors are stored that belong to no chunk")
     rows = zip(seqs, ranked.score.tolist(), ranked.lexical.tolist(), ranked.vector.tolist(), strict=True)
     hits: list[_Hit] = []
     taken: dict[str, int] = {}

@@ -6,17 +6,20 @@ Idle connections are kept per file identity and are never used across a fork.
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import apsw
 
+from rag_stdlib.embed.process import PerProcess
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import schema
 from rag_stdlib.index.journal import set_journal_mode
@@ -28,9 +31,7 @@ _MAX_IDLE: Final = 8
 _WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
 
 Synchronous: TypeAlias = Literal["normal", "full"]
-_Key: TypeAlias = tuple[int, ...]
-
-_forked: list[_Handle] = []  # a parent's connections in a child process: kept, since closing them would end its locks
+_Key: TypeAlias = tuple[int | str, ...]
 
 
 @dataclass(slots=True)
@@ -41,8 +42,34 @@ class _Handle:
 
     def close(self) -> None:
         with suppress(apsw.Error):
-            self.connection.close()
+            self.connection.close(True)
         self.place.close()
+
+
+class _Pool:
+    """The idle connections of one process; a child leaves its parent's alone, since closing them would end its locks."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.idle: list[_Handle] = []
+
+    def take(self, key: _Key) -> _Handle | None:
+        with self.lock:
+            for position, handle in enumerate(self.idle):
+                if handle.key == key:
+                    return self.idle.pop(position)
+        return None
+
+    def put(self, handle: _Handle) -> _Handle | None:
+        """Keep a handle; return the one that has to go for it."""
+        with self.lock:
+            self.idle.append(handle)
+            return self.idle.pop(0) if len(self.idle) > _MAX_IDLE else None
+
+    def empty(self) -> list[_Handle]:
+        with self.lock:
+            idle, self.idle = self.idle, []
+        return idle
 
 
 class Store:
@@ -53,15 +80,13 @@ class Store:
         self._root = root
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
-        self._lock = threading.Lock()
-        self._idle: list[_Handle] = []
-        self._pid = os.getpid()
+        self._pools = PerProcess(_Pool)
+        self._closed = False
 
     def close(self) -> None:
-        """Close the idle connections; the last one to go removes SQLite's side files."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for handle in idle:
+        """Close the connections, those in use as soon as they are free; the last one to go removes SQLite's side files."""
+        self._closed = True
+        for handle in self._pools.get().empty():
             handle.close()
 
     @contextmanager
@@ -71,15 +96,10 @@ class Store:
         Raises:
             Failure: `index_missing` and every refusal of a path or file.
         """
-        handle = self._checkout(path, create=False)
-        try:
-            with translated(path, self._busy_seconds):
-                handle.connection.execute("BEGIN")
-                if schema.read_version(handle.connection, path) == 0:
-                    raise fail("index_missing", path=path)
-                yield handle.connection
-        finally:
-            self._checkin(handle)
+        with self._connection(path) as handle:
+            handle.connection.execute("BEGIN")
+            _require_index(handle.connection, path)
+            yield handle.connection
 
     @contextmanager
     def reading_if_any(self, path: str) -> Iterator[apsw.Connection | None]:
@@ -88,12 +108,15 @@ class Store:
         Raises:
             Failure: every refusal of a path or file that `writing` with `create` would make too.
         """
-        with self._root.place(path) as place:
-            found = place.check_regular(writing=True)
-        if found is None or found.st_size == 0:
-            yield None
-            return
-        with self.reading(path) as connection:
+        with ExitStack() as block:
+            connection: apsw.Connection | None = None
+            try:
+                connection = block.enter_context(self.reading(path))
+            except Failure as failure:
+                if failure.error.code != "index_missing":
+                    raise
+                with self._root.place(path):  # refused where the folder is missing
+                    pass
             yield connection
 
     @contextmanager
@@ -102,36 +125,29 @@ class Store:
 
         With `create`, a missing file and its tables are made.
         """
-        handle = self._checkout(path, create=create)
-        try:
-            with translated(path, self._busy_seconds):
-                if self._is_readonly(handle.connection):
-                    raise fail("index_readonly", path=path, detail="the file or its folder is read-only")
-                with suppress(apsw.Error):
-                    handle.connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-                handle.connection.execute("BEGIN IMMEDIATE")
-                if schema.read_version(handle.connection, path) == 0:
-                    if not create:
-                        raise fail("index_missing", path=path)
-                    schema.create(handle.connection)
-                yield handle.connection
-                handle.connection.execute("COMMIT")
-                self._truncate_log(handle, _WAL_LIMIT_BYTES)
-        finally:
-            self._checkin(handle)
+        with self._connection(path, create=create) as handle:
+            if handle.connection.readonly("main"):
+                raise _readonly(path)
+            handle.connection.execute("BEGIN IMMEDIATE")
+            if not create:
+                _require_index(handle.connection, path)
+            elif schema.read_version(handle.connection, path) == 0:
+                schema.create(handle.connection)
+            yield handle.connection
+            handle.connection.execute("COMMIT")
+            self._shorten_log(handle)
 
     @contextmanager
     def exclusive(self, path: str) -> Iterator[apsw.Connection]:
-        """Give a connection outside any transaction, for VACUUM and checkpoints on an existing index."""
-        handle = self._checkout(path, create=False)
-        try:
-            with translated(path, self._busy_seconds):
-                if schema.read_version(handle.connection, path) == 0:
-                    raise fail("index_missing", path=path)
-                yield handle.connection
-                self._truncate_log(handle, 0)
-        finally:
-            self._checkin(handle)
+        """Give a connection outside any transaction, for VACUUM; at the end the log is moved into the file and emptied.
+
+        Raises:
+            Failure: `busy` where a reader held on to the log too long, and what `reading` raises.
+        """
+        with self._connection(path) as handle:
+            _require_index(handle.connection, path)
+            yield handle.connection
+            handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def sizes(self, path: str) -> tuple[int, int]:
         """Return the bytes of the file and of its write-ahead log."""
@@ -139,13 +155,23 @@ class Store:
             found, log = place.stat(), place.stat("-wal")
             return (found.st_size if found else 0), (log.st_size if log else 0)
 
+    @contextmanager
+    def _connection(self, path: str, *, create: bool = False) -> Iterator[_Handle]:
+        """Lend a connection; whatever the block leaves open ends with it."""
+        handle = self._checkout(path, create=create)
+        try:
+            with translated(path, self._busy_seconds):
+                yield handle
+        finally:
+            self._checkin(handle)
+
     def _checkout(self, path: str, *, create: bool) -> _Handle:
         place = self._open_place(path, create=create)
         try:
             found = place.check_regular(writing=True)
             if found is None and not create:
                 raise fail("index_missing", path=path)
-            idle = self._take_idle(_key(place, found)) if found is not None else None
+            idle = self._pools.get().take(_key(place, found)) if found is not None else None
             if idle is not None:
                 place.close()
                 return idle
@@ -165,105 +191,128 @@ class Store:
             raise
 
     def _open(self, place: Place, path: str, *, create: bool) -> _Handle:
-        with translated(path, self._busy_seconds):
-            connection = _connect(place, create=create)
-            try:
-                self._root.recheck(place)
-                connection.set_busy_timeout(int(self._busy_seconds * 1000))
-                _configure(connection)
-                if create and schema.read_version(connection, path) == 0:
-                    connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
-                    set_journal_mode(connection, place, time.monotonic() + self._busy_seconds)
-                opened = place.check_regular(writing=True)
-                if opened is None:
-                    raise fail("index_missing", path=path)
-            except BaseException:
+        with translated(path, self._busy_seconds), ExitStack() as undo:
+            connection = _connect(place, path, create=create)
+            undo.callback(connection.close, True)
+            self._root.recheck(place)
+            status = place.check_regular(writing=True)  # again, now that the file cannot be exchanged unnoticed
+            if status is None or _has_moved(connection):
+                raise fail("index_io", path=path, detail="the file was exchanged while it was opened; try again")
+            connection.set_busy_timeout(self._busy_ms)
+            if _needs_immutable(connection, place, path, create=create):
                 connection.close()
-                raise
-        return _Handle(connection, place, _key(place, opened))
+                connection = _connect_immutable(place)
+                undo.callback(connection.close, True)
+            _configure(connection, self._synchronous)
+            if create and schema.read_version(connection, path) == 0:
+                connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+                set_journal_mode(connection, place, time.monotonic() + self._busy_seconds)
+            undo.pop_all()
+        return _Handle(connection, place, _key(place, status))
 
-    def _take_idle(self, key: _Key) -> _Handle | None:
-        with self._lock:
-            if self._pid != os.getpid():
-                _forked.extend(self._idle)
-                self._idle, self._pid = [], os.getpid()
-            for position, handle in enumerate(self._idle):
-                if handle.key == key:
-                    return self._idle.pop(position)
-        return None
+    @property
+    def _busy_ms(self) -> int:
+        return int(self._busy_seconds * 1000)
 
     def _checkin(self, handle: _Handle) -> None:
         connection = handle.connection
+        reusable = False
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            healthy = True
+            # An unfinished statement would hold its old snapshot open; a read-only connection must not outlive its reason.
+            reusable = connection.txn_state() == apsw.SQLITE_TXN_NONE and not connection.readonly("main")
         except apsw.Error:
-            healthy = False
-        evicted: list[_Handle] = []
-        with self._lock:
-            if healthy and self._pid == os.getpid():
-                self._idle.append(handle)
-                if len(self._idle) > _MAX_IDLE:
-                    evicted.append(self._idle.pop(0))
-            else:
-                evicted.append(handle)
-        for old in evicted:
-            old.close()
-
-    @staticmethod
-    def _is_readonly(connection: apsw.Connection) -> bool:
-        return connection.readonly("main")
-
-    @staticmethod
-    def _truncate_log(handle: _Handle, limit: int) -> None:
-        """Move the log into the file and cut it to nothing once it exceeds `limit` bytes, unless readers are in the way."""
-        log = handle.place.stat("-wal")
-        if log is None or log.st_size <= limit:
-            return
-        connection = handle.connection
-        connection.set_busy_timeout(0 if limit else 1_000)
-        try:
-            with suppress(apsw.BusyError, apsw.LockedError):
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            reusable = False
         finally:
-            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            spare = self._pools.get().put(handle) if reusable and not self._closed else handle
+            if spare is not None:
+                spare.close()
+
+    def _shorten_log(self, handle: _Handle) -> None:
+        """Move a long log into the file and empty it, unless somebody is in the way; the commit stands in any case."""
+        with suppress(apsw.Error, Failure):
+            log = handle.place.stat("-wal")
+            if log is None or log.st_size <= _WAL_LIMIT_BYTES:
+                return
+            handle.connection.set_busy_timeout(0)
+            try:
+                handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            finally:
+                handle.connection.set_busy_timeout(self._busy_ms)
 
 
 def _key(place: Place, status: os.stat_result) -> _Key:
     folder = os.fstat(place.folder) if place.folder >= 0 else os.stat(os.path.dirname(place.path))
-    return (folder.st_dev, folder.st_ino, hash(place.name), status.st_dev, status.st_ino)
+    return (folder.st_dev, folder.st_ino, place.name, status.st_dev, status.st_ino)
 
 
-def _connect(place: Place, *, create: bool) -> apsw.Connection:
+def _require_index(connection: apsw.Connection, path: str) -> None:
+    if schema.read_version(connection, path) == 0:
+        raise fail("index_missing", path=path)
+
+
+def _readonly(path: str) -> Failure:
+    return fail("index_readonly", path=path, detail="the file or its folder is read-only")
+
+
+def _connect(place: Place, path: str, *, create: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(place.path, flags=flags, vfs=confined_vfs())
     try:
-        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        return apsw.Connection(place.path, flags=flags, vfs=confined_vfs())
     except apsw.CantOpenError:
-        connection.close()
-        # A log-mode file in a folder that may not be written: readable as it stands if nobody has a log open.
-        if create or place.stat("-wal") is not None:
+        if create and not _folder_writable(place):
+            raise _readonly(path) from None
+        raise
+
+
+def _has_moved(connection: apsw.Connection) -> bool:
+    """Tell whether the open file no longer is the one that its name names."""
+    moved = ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    return bool(moved.value)
+
+
+def _folder_writable(place: Place) -> bool:
+    return os.access(os.path.dirname(place.path), os.W_OK)
+
+
+def _needs_immutable(connection: apsw.Connection, place: Place, path: str, *, create: bool) -> bool:
+    """Touch the file: a log-mode file in a folder that may not be written is readable as it stands if nobody has a log open."""
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+    except apsw.CantOpenError:
+        if _folder_writable(place) or place.stat("-wal") is not None:
             raise
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-        connection = apsw.Connection(f"file:{quote(place.path)}?immutable=1", flags=flags, vfs=confined_vfs())
-    return connection
+        if create:
+            raise _readonly(path) from None
+        return True
+    return False
 
 
-def _configure(connection: apsw.Connection) -> None:
-    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF"):
+def _connect_immutable(place: Place) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(place.path)}?immutable=1", flags=flags, vfs=confined_vfs())
+
+
+def _configure(connection: apsw.Connection, synchronous: Synchronous) -> None:
+    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF",
+                   f"synchronous = {synchronous}"):
         list(connection.execute(f"PRAGMA {pragma}"))
 
 
 _MEANINGS: Final[tuple[tuple[type[apsw.Error], Callable[[str, str, float], Failure]], ...]] = (
     (apsw.BusyError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
     (apsw.LockedError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
+    (apsw.ProtocolError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
     (apsw.FullError, lambda path, _detail, _seconds: fail("disk_full", path=path)),
     (apsw.ReadOnlyError, lambda path, detail, _seconds: fail("index_readonly", path=path, detail=detail)),
     (apsw.PermissionsError, lambda path, detail, _seconds: fail("path_permission", path=path, detail=detail)),
     (apsw.AuthError, lambda path, detail, _seconds: fail("path_permission", path=path, detail=detail)),
     (apsw.NotADBError, lambda path, _detail, _seconds: fail("not_an_index", path=path, detail="it is no SQLite file")),
-    (apsw.CorruptError, lambda path, detail, _seconds: fail("index_corrupt", path=path, detail=detail)),
+    *((kind, lambda path, detail, _seconds: fail("index_corrupt", path=path, detail=detail))
+      # Our statements are constants: where one does not fit, a table is not what its version says.
+      for kind in (apsw.CorruptError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)),
 )
 
 
@@ -278,6 +327,8 @@ def translated(path: str, seconds: float = BUSY_SECONDS) -> Iterator[None]:
             if isinstance(error, kind):
                 raise make(path, detail, seconds) from error
         raise fail("index_io", path=path, detail=detail) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # text comes from the caller as str: these are stored bytes
+        raise fail("index_corrupt", path=path, detail=_one_line(error)) from error
 
 
 def _one_line(error: Any) -> str:  # noqa: ANN401 - apsw's errors carry their code as an attribute only sometimes

@@ -5,6 +5,7 @@ vec0 keeps its vectors in blobs of 1,024 rows with a bitmap of the rows in use, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,8 @@ def load(connection: apsw.Connection, dim: int) -> tuple[npt.NDArray[np.int64], 
             "JOIN rag_vectors_vector_chunks00 v ON v.rowid = c.chunk_id ORDER BY c.chunk_id"
         ):
             used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
+            if (len(rowids), len(blob)) != (len(used) * 8, len(used) * dim * 4):
+                raise apsw.CorruptError("a block of vectors does not have the size that its bitmap and dimension say")
             seqs.append(np.frombuffer(rowids, "<i8")[used])
             rows.append(np.frombuffer(blob, "<f4").reshape(-1, dim)[used])
     return np.concatenate(seqs), np.concatenate(rows)
@@ -91,11 +94,13 @@ def load_some(connection: apsw.Connection, seqs: Sequence[int], dim: int) -> dic
     if not exists(connection):
         return found
     width = dim * 4
-    for seq in seqs:
-        for blob_id, offset in sql_rows(
-            connection, "SELECT chunk_id, chunk_offset FROM rag_vectors_rowids WHERE rowid = ?", (seq,)
-        ):
-            with connection.blob_open("main", "rag_vectors_vector_chunks00", "vectors", blob_id, False) as blob:
-                blob.seek(offset * width)
-                found[seq] = np.frombuffer(blob.read(width), "<f4")
+    for seq, vector in sql_rows(
+        connection,
+        "SELECT r.rowid, substr(v.vectors, r.chunk_offset * ?1 + 1, ?1) FROM rag_vectors_rowids r "
+        "JOIN rag_vectors_vector_chunks00 v ON v.rowid = r.chunk_id WHERE r.rowid IN (SELECT value FROM json_each(?2))",
+        (width, json.dumps(list(seqs)))
+    ):
+        if len(vector) != width:
+            raise apsw.CorruptError("a stored vector is cut short")
+        found[seq] = np.frombuffer(vector, "<f4")
     return found

@@ -141,7 +141,7 @@ def _insert(connection: apsw.Connection, document: SourceDocument, row: tuple[An
     first = number(connection, "SELECT coalesce(max(seq), 0) + 1 FROM rag_chunks")
     lines = LineNumbers(document.text, document.lines)
     connection.executemany(_INSERT_CHUNK, (
-        (first + chunk.ordinal, f"{document.doc_id}:{chunk.ordinal}", document.doc_id, document.source, chunk.text,
+        (first + chunk.ordinal, document.doc_id + f":{chunk.ordinal}", document.doc_id, document.source, chunk.text,
          chunk.start_char, chunk.end_char, provenance_key(document.doc_id, chunk.start_char, chunk.end_char, chunk.text),
          chunk.ordinal, chunk.start_byte, chunk.end_byte, lines.at(chunk.start_char), lines.at(chunk.end_char - 1),
          page_at(document.pages, chunk.start_char), content_sha256(chunk.text), chunk.context)

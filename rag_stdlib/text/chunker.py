@@ -117,8 +117,8 @@ def _spans(text: str, max_chars: int, overlap: int, options: ChunkOptions,
         if options.graphemes:
             end = cluster_end(text, end) if cluster_start(text, end) <= start else cluster_start(text, end)
         left, right = _trimmed(text, start, end, options)
-        if left >= right:
-            start = end
+        if left >= right:  # blank so far; std/rag skips the whole window, ours only where that loses nothing
+            start = end if options.graphemes or text[end:target].strip(WHITE_SPACE) else target
             continue
         following = covered
         if right > covered:  # a window that only repeats what the one before it held adds nothing

@@ -36,7 +36,7 @@ def server() -> Iterator[ProviderServer]:
 
 @pytest.fixture
 def make(server: ProviderServer) -> Iterator[Callable[..., Any]]:
-    """Make an embedder for the server: make("openai", dim=4, …)."""
+    """Give a function that makes an embedder for the server, as in `make("openai", dim=4)`."""
     made: list[OpenAIEmbedder | OllamaEmbedder] = []
 
     def build(provider: str, **settings: Any) -> OpenAIEmbedder | OllamaEmbedder:

@@ -38,6 +38,7 @@ class Asked:
 
     @property
     def texts(self) -> list[str]:
+        """What was to be embedded."""
         return list(self.body["input"])
 
 
@@ -51,6 +52,7 @@ class Answer:
     content_type: str = "application/json"
 
     def send(self, handler: BaseHTTPRequestHandler) -> None:
+        """Send a complete reply."""
         data = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         handler.send_response(self.status)
         handler.send_header("Content-Type", self.content_type)
@@ -68,6 +70,7 @@ class Drip:
     in_headers: bool = False
 
     def send(self, handler: BaseHTTPRequestHandler) -> None:
+        """Drip until the client or the server ends."""
         if self.in_headers:
             handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
         else:
@@ -85,6 +88,7 @@ class Silence:
     """No byte until the server ends."""
 
     def send(self, handler: BaseHTTPRequestHandler) -> None:
+        """Wait."""
         stopped: threading.Event = handler.server.stopped  # type: ignore[attr-defined]
         stopped.wait(30)
 
@@ -96,6 +100,7 @@ class HangUp:
     sent: bytes = b'{"data": ['
 
     def send(self, handler: BaseHTTPRequestHandler) -> None:
+        """Send the beginning and have the connection closed."""
         handler.send_response(200)
         handler.send_header("Content-Length", "5000")
         handler.end_headers()
@@ -128,6 +133,7 @@ def sound(asked: Asked) -> Answer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     timeout = 30
 
     def do_POST(self) -> None:
@@ -154,12 +160,14 @@ class ProviderServer:
     """The server's face: `script` answers, `asked` keeps every request in order of arrival."""
 
     def __init__(self, port: int, scheme: str) -> None:
+        """Answer soundly until told otherwise."""
         self.url = f"{scheme}://127.0.0.1:{port}"
         self.asked: list[Asked] = []
         self.script: Script = sound
         self._lock = threading.Lock()
 
     def answer(self, asked: Asked) -> Any:
+        """Note the request and let the script answer."""
         with self._lock:
             self.asked.append(asked)
         return self.script(asked)

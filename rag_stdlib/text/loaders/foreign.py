@@ -17,6 +17,7 @@ _BREAKOUT: Final = frozenset({
     "h3", "h4", "h5", "h6", "head", "hr", "i", "img", "li", "listing", "menu", "meta", "nobr", "ol", "p", "pre",
     "ruby", "s", "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u", "ul", "var",
 })
+_BREAKOUT_ENDS: Final = frozenset({"p", "br"})
 
 
 class ForeignContent:
@@ -26,10 +27,17 @@ class ForeignContent:
         """Start in HTML."""
         self._open: list[str] = []
         self._counts: Counter[str] = Counter()
+        self._html_open: Counter[str] = Counter()
+        self._html_inside = False  # an HTML element was opened in the integration point that is current
 
     def __bool__(self) -> bool:
         """Tell whether the current element is a foreign one."""
         return bool(self._open) and self._open[-1] not in _INTEGRATION_POINTS
+
+    @property
+    def has_cdata(self) -> bool:
+        """Whether a CDATA section may stand here: in a foreign element, an integration point included."""
+        return bool(self._open) and not self._html_inside
 
     @property
     def hidden(self) -> bool:
@@ -41,18 +49,22 @@ class ForeignContent:
         if name in _BREAKOUT:
             self._leave()
         if not self and name not in _ROOTS:
+            self._html_inside = bool(self._open)
+            self._html_open[name] += 1
             return False
         if not self_closing:
             self._open.append(name)
             self._counts[name] += 1
+            self._html_inside = False
         return True
 
     def end(self, name: str) -> None:
-        """Note an end tag; one of HTML's ends the foreign content that stands inside its element."""
+        """Note an end tag; that of an open HTML element ends the foreign content inside it."""
         if self._counts[name]:
             while self._pop() != name:
                 pass
-        elif name in _BREAKOUT:
+        elif self._html_open[name] or name in _BREAKOUT_ENDS:
+            self._html_open[name] = max(0, self._html_open[name] - 1)
             self._leave()
 
     def _leave(self) -> None:
@@ -62,4 +74,5 @@ class ForeignContent:
     def _pop(self) -> str:
         name = self._open.pop()
         self._counts[name] -= 1
+        self._html_inside = False
         return name

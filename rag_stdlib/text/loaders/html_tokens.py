@@ -99,7 +99,7 @@ class Tokenizer:
             end = _COMMENT_END.search(source, body)
             return (end.end(), []) if end else (self._behind(-1, 0, "comment", opening), [])
         body = opening + len("<![CDATA[")
-        if source.startswith("<![CDATA[", opening) and (self._xml or self._foreign):
+        if source.startswith("<![CDATA[", opening) and (self._xml or self._foreign.has_cdata):
             end_at = source.find("]]>", body)
             behind = self._behind(end_at, 3, "CDATA section", opening)
             text = source[body : end_at if end_at >= 0 else behind]
@@ -167,6 +167,7 @@ class Tokenizer:
             behind = self._behind(-1, 0, f"<{name}>", token.at)
             return behind, [token, *_content(name, source[start:], start)]
         _, behind, _ = self._tag(close, close + 2)
+        self._foreign.end(name)
         end = Token("end", name, "", references=False, at=close)
         return behind, [token, *_content(name, source[start:close], start), end]
 

@@ -16,6 +16,15 @@ from rag_stdlib.errors import Failure
 from rag_stdlib.text.loaders import Loaded, load
 from rag_stdlib.text.loaders.docx import MAX_UNPACKED_BYTES
 
+NESTED_CONTROLS = (
+    "<w:tbl><w:tblPr/><w:sdt><w:sdtContent><w:tr><w:trPr/><w:sdt><w:sdtContent><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc>"
+    "</w:sdtContent></w:sdt><w:tc><w:p/></w:tc></w:tr></w:sdtContent></w:sdt></w:tbl><w:p><w:r><w:t>z</w:t></w:r></w:p>"
+)
+TEXT_BOX = (
+    "<w:p><w:r><w:t>out</w:t><mc:AlternateContent><mc:Choice Requires='wps'><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p>"
+    "</w:txbxContent></mc:Choice><mc:Fallback><w:p><w:r><w:t>again</w:t></w:r></w:p></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+)
+
 
 def saved(document: Any) -> bytes:
     out = io.BytesIO()
@@ -70,15 +79,11 @@ def test_paragraphs_headings_and_tables_come_in_document_order() -> None:
 @pytest.mark.parametrize(("body", "text"), [
     ("<w:p><w:hyperlink><w:r><w:t>link</w:t></w:r></w:hyperlink><w:r><w:noBreakHyphen/><w:t>x</w:t></w:r></w:p>", "link-x"),
     ("<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>", "new"),
-    ("<w:p><w:pPr><w:tabs><w:tab w:val='left' w:pos='1'/></w:tabs></w:pPr><w:r><w:t>a</w:t><w:tab/><w:t/><w:cr/>"
-     "<w:t>b</w:t></w:r></w:p>", "a\t\nb"),
+    ("<w:p><w:pPr><w:tabs><w:tab w:val='left' w:pos='1'/></w:tabs></w:pPr><w:r><w:t>a</w:t><w:tab/><w:t/><w:cr/><w:t>b</w:t></w:r></w:p>",
+     "a\t\nb"),
     ("<w:sdt><w:sdtPr/><w:sdtContent><w:p><w:r><w:t>control</w:t></w:r></w:p></w:sdtContent></w:sdt>", "control"),
-    ("<w:tbl><w:tblPr/><w:sdt><w:sdtContent><w:tr><w:trPr/><w:sdt><w:sdtContent><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p>"
-     "</w:tc></w:sdtContent></w:sdt><w:tc><w:p/></w:tc></w:tr></w:sdtContent></w:sdt></w:tbl><w:p><w:r><w:t>z</w:t></w:r></w:p>",
-     "a\t\nz"),
-    ("<w:p><w:r><w:t>out</w:t><mc:AlternateContent><mc:Choice Requires='wps'><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r>"
-     "</w:p></w:txbxContent></mc:Choice><mc:Fallback><w:p><w:r><w:t>again</w:t></w:r></w:p></mc:Fallback>"
-     "</mc:AlternateContent></w:r></w:p>", "out\nbox"),
+    (NESTED_CONTROLS, "a\t\nz"),
+    (TEXT_BOX, "out\nbox"),
     ("<w:p><w:r><w:instrText>TOC</w:instrText><w:t>shown</w:t></w:r></w:p><!-- no --><?no no?>", "shown"),
 ])
 def test_what_word_shows_is_text(body: str, text: str) -> None:

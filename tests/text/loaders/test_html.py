@@ -46,6 +46,11 @@ def html(source: str) -> Loaded:
     ("<svg><style><p>out</p></style>b", "out\nb"),
     ("<svg><foreignobject><p>x<script>1<2</script></p></foreignobject></svg><title>t</title>y", "x\ny"),
     ("<math><mi>x</mi><mo>&lt;</mo></math><div><svg><g></div><script>1<2</script>z", "x<\nz"),
+    ("<svg><title><![CDATA[a<b]]></title><desc><i><![CDATA[c]]></i></desc><desc><![CDATA[d]]></desc></svg>e", "a<bde"),
+    ("<section><svg><g></section><script>1<2</script>j", "j"),
+    ("<i><textarea>k</textarea><svg></i></textarea><![CDATA[<]]>l", "k\nl"),
+    ("<svg></div><![CDATA[<]]>m</svg>", "<m"),
+    ("<svg><a></b></a><script><g>h</g></script></svg>i", "i"),
     # blocks, cells, white space
     ("<ul><li>a<li>b</ul><dl><dt>c<dd>d</dl><hr>e<section>f</section>g", "a\nb\nc\nd\ne\nf\ng"),
     ("<table>\n<tr>\n<td>a</td>\n<td>b <i>c</i></td>\n</tr>\n<tr><th>d<th>e</tr></table>f", "a\tb c\nd\te\nf"),
@@ -102,7 +107,7 @@ def test_xhtml_closes_its_empty_elements_and_has_cdata() -> None:
 def test_each_part_is_on_its_line_in_a_long_file(end: str) -> None:
     rows = ["<!doctype html><title>t</title>", "<!--", "-->", "<script>", "1<2", "</script>", "<pre>", "w7", " w8", "</pre>"]
     for number in range(10, 70_000, 5):
-        rows += [f"<p class='a", f"b'>w{number + 1} and", f"w{number + 2} <b>w{number + 2}", "", f"</b>w{number + 4}<br/>w{number + 4}"]
+        rows += ["<p class='a", f"b'>w{number + 1} and", f"w{number + 2} <b>w{number + 2}", "", f"</b>w{number + 4}<br/>w{number + 4}"]
     rows.append("<textarea>")
     start = len(rows)
     rows += [f"w{start}", f" w{start + 1} &amp;", "</textarea>", f"w{start + 3}"]

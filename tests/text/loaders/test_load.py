@@ -124,7 +124,7 @@ def test_damaged_files_give_a_text_or_a_failure(file: tuple[str, bytes], changes
     for at, byte in changes:
         data[at % len(data)] = byte
     try:
-        holds(load(name, bytes(data[: cut if cut else None])))
+        holds(load(name, bytes(data[: cut or None])))
     except Failure as failure:
         assert failure.error.code == "file_unreadable"  # noqa: PT017 - the code is half of the claim
 

@@ -128,6 +128,6 @@ def test_every_character_is_on_the_line_of_the_file(front: list[str], body: str,
 ])
 def test_front_matter_takes_linear_time(line: str) -> None:
     source = f"---\na: 1\n{line}\n---\nbody".encode()
-    start = time.perf_counter()
+    start = time.process_time()
     assert load("a.md", source).text == "body"
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 5  # quadratic time would be minutes

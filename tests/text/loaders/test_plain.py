@@ -19,7 +19,7 @@ ROUGH = st.text(st.sampled_from("ab \r\n\t#-é👋"), max_size=60)
     ("README", "text/plain"), ("v1.2/Makefile", "text/plain"), (".gitignore", "text/plain"), ("a.R", "text/x-r"),
 ])
 def test_the_extension_gives_the_media_type(name: str, media_type: str) -> None:
-    loaded = load(name, "x = 1\r\n\ty\n".encode())
+    loaded = load(name, b"x = 1\r\n\ty\n")
     assert (loaded.text, loaded.media_type, loaded.lines, loaded.pages, loaded.notes) == (
         "x = 1\r\n\ty\n", media_type, (), (), ())
     assert loaded.metadata == {}

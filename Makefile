@@ -1,0 +1,30 @@
+# Every target does its own set-up in .venv: a fresh clone needs only Python 3.10+, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: demo test lint bench clean
+.DEFAULT_GOAL := test
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready
+	$(BIN)/python bench/core.py
+	$(BIN)/python bench/quality.py
+
+clean:
+	rm -rf $(VENV) demo-data build *.egg-info .coverage* .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,133 @@
+"""Which files below the root an ingest takes: named files, and folders by their .gitignore and the given patterns."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rag_stdlib.errors import Failure
+from rag_stdlib.result import RagError
+from rag_stdlib.root import Root
+from rag_stdlib.text.loaders import is_supported
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    Rules = tuple[tuple[str, GitIgnoreSpec], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A file to ingest: its path below the root, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk found: files to ingest, folders walked, how many entries were passed over, and what failed."""
+
+    files: dict[str, Picked] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    passed_over: int = 0
+    errors: list[tuple[str, RagError]] = field(default_factory=list)
+
+
+def pick(root: Root, paths: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Walk:
+    """Pick files: each named one as it is, folders recursively.
+
+    In folders, hidden names, links, files that no loader reads and what a .gitignore names are passed over. `include` and
+    `exclude` are shell patterns on the path below the named folder or on the bare name.
+    """
+    walk = Walk()
+    for path in paths:
+        try:
+            kind = root.kind_of(path)
+            if kind == "folder":
+                walk.folders.append(path)
+                _walk_folder(root, path, path, walk, _rules_above(root, path, walk), (include, exclude))
+            else:
+                size = _size(root, path) if kind == "file" else 0
+                walk.files[path] = Picked(path, size)  # reading says what is wrong with it
+        except Failure as failure:
+            walk.errors.append((path, failure.error))
+    return walk
+
+
+def _size(root: Root, path: str) -> int:
+    with root.place(path) as place:
+        status = place.stat()
+    return status.st_size if status is not None else 0
+
+
+def _join(folder: str, name: str) -> str:
+    return name if folder == "." else f"{folder}/{name}"
+
+
+def _rules_above(root: Root, folder: str, walk: Walk) -> Rules:
+    """Read the .gitignore files of the root and of the folders between it and `folder`."""
+    rules: Rules = ()
+    above, parts = ".", [] if folder == "." else folder.split("/")
+    for part in parts:
+        if root.kind_of(_join(above, ".gitignore")) == "file":
+            rules = (*rules, *_read_rules(root, above, walk))
+        above = _join(above, part)
+    return rules
+
+
+def _walk_folder(root: Root, top: str, folder: str, walk: Walk, rules: Rules,
+                 patterns: tuple[Sequence[str], Sequence[str]]) -> None:
+    try:
+        entries = root.list_folder(folder)
+    except Failure as failure:
+        walk.errors.append((folder, failure.error))
+        return
+    if any(name == ".gitignore" and kind == "file" for name, kind, _ in entries):
+        rules = (*rules, *_read_rules(root, folder, walk))
+    for name, kind, size in entries:
+        path = _join(folder, name)
+        if name.startswith(".") or kind in ("link", "other") or _ignored(path, kind == "folder", rules):
+            walk.passed_over += 1
+        elif kind == "folder":
+            _walk_folder(root, top, path, walk, rules, patterns)
+        elif not is_supported(name) or not _wanted(path, top, name, *patterns):
+            walk.passed_over += 1
+        else:
+            walk.files[path] = Picked(path, size)
+
+
+def _read_rules(root: Root, folder: str, walk: Walk) -> Iterator[tuple[str, GitIgnoreSpec]]:
+    from pathspec import GitIgnoreSpec
+
+    path = _join(folder, ".gitignore")
+    try:
+        lines = root.read_file(path, cap=1_000_000).decode("utf-8", "replace").splitlines()
+        yield folder, GitIgnoreSpec.from_lines(lines)
+    except Failure as failure:
+        walk.errors.append((path, failure.error))
+    except ValueError as error:  # a pattern that is none
+        from rag_stdlib.errors import rag_error
+
+        walk.errors.append((path, rag_error("file_unreadable", name=path, kind=".gitignore", detail=str(error))))
+
+
+def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
+    """Ask the .gitignore files from the innermost out; the first that has a say decides."""
+    for folder, spec in reversed(rules):
+        below = path if folder == "." else path[len(folder) + 1:]
+        verdict = spec.check_file(f"{below}/" if is_folder else below).include
+        if verdict is not None:
+            return bool(verdict)
+    return False
+
+
+def _wanted(path: str, top: str, name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    below = path if top == "." else path[len(top.rstrip("/")) + 1:]
+
+    def matches(patterns: Sequence[str]) -> bool:
+        return any(fnmatch.fnmatchcase(candidate, pattern) for pattern in patterns for candidate in (below, name))
+
+    return (not include or matches(include)) and not matches(exclude)
