@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -163,17 +163,13 @@ def authority() -> Iterator[None]:
 
 
 def carry(function: Callable[P, R]) -> Callable[P, R]:
-    """Bind a function to the grant of the calling context, to run it in another thread."""
-    granted, strict = _current(), _deterministic.get()
+    """Bind a function to the calling context, to run it in another thread: its grant, its runtime, its other variables."""
+    context = copy_context()
+    context.run(_grant.set, _current())
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        grant_token, strict_token = _grant.set(granted), _deterministic.set(strict)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _deterministic.reset(strict_token)
-            _grant.reset(grant_token)
+        return context.copy().run(function, *args, **kwargs)  # a copy, since a context runs in one thread at a time
 
     return wrapper
 

@@ -29,7 +29,7 @@ class EmbedderDouble:
     def texts(self) -> int:
         return sum(len(texts) for _, texts in self.calls)
 
-    def identity(self) -> EmbedderIdentity:
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: ARG002 - the dimension is known
         return self._identity
 
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:

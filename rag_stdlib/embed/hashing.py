@@ -34,7 +34,7 @@ class HashingEmbedder:
         """Texts stay in this process."""
         return False
 
-    def identity(self) -> EmbedderIdentity:
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: ARG002 - the dimension is known
         """See `Embedder.identity`."""
         return EmbedderIdentity("hashing", "words-sha256", self._dim)
 

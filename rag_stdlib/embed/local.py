@@ -77,7 +77,7 @@ class LocalEmbedder:
         """Texts stay in this process."""
         return False
 
-    def identity(self) -> EmbedderIdentity:
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: ARG002 - the dimension is known
         """See `Embedder.identity`; the revision is the SHA-256 of the weights. Loads nothing."""
         return EmbedderIdentity("local", LOCAL_MODEL, DIM, MODEL_FILE.sha256, *self._prefixes)
 

@@ -57,8 +57,12 @@ class Embedder(Protocol):
     def remote(self) -> bool:
         """Whether texts leave the machine."""
 
-    def identity(self) -> EmbedderIdentity:
-        """Say what makes these vectors comparable; may embed one probe text to learn the dimension, once."""
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:
+        """Say what makes these vectors comparable; may embed one probe text to learn the dimension, once.
+
+        `stored` is an index's: where nothing but the dimension is still unknown, that index's is taken on trust, so that no
+        text has to be sent for it; the next reply that embeds one shows the true dimension.
+        """
 
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         """Embed non-blank texts: float32 of shape (len(texts), dim), every row finite and of unit length.

@@ -64,14 +64,19 @@ class RemoteEmbedder(ABC, Generic[C]):
         """Texts leave the machine, or at least the process."""
         return True
 
-    def identity(self) -> EmbedderIdentity:
-        """See `Embedder.identity`: where no dimension is configured or learnt yet, one probe text is embedded."""
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:
+        """See `Embedder.identity`: where no dimension is configured, learnt or stored, one probe text is embedded."""
+        if self._dim is None and stored is not None and self._identity(stored.dim) == stored:
+            return stored
         if self._dim is None:
             with self._probing:
                 if self._dim is None:
                     self.embed([_PROBE], "passage")
+        return self._identity(self._dim or 0)
+
+    def _identity(self, dim: int) -> EmbedderIdentity:
         query_prefix, passage_prefix = self._settings.prefixes
-        return EmbedderIdentity(self._settings.provider, self._settings.model_name, self._dim or 0,
+        return EmbedderIdentity(self._settings.provider, self._settings.model_name, dim,
                                 query_prefix=query_prefix, passage_prefix=passage_prefix)
 
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:

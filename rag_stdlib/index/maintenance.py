@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import apsw
 
@@ -15,11 +14,9 @@ from rag_stdlib.index.journal import log_is_safe
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
-from rag_stdlib.index.writer import prepare_vectors
+from rag_stdlib.index.writer import SLICE, prepare_vectors
 from rag_stdlib.records import Compacted, IndexStats, Reembedded
 from rag_stdlib.text.chunker import embedded_text
-
-_BATCH: Final = 256  # texts embedded between two commits of the staging table
 
 Progress = Callable[[int, int], None]
 
@@ -82,8 +79,8 @@ def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | No
     embedded = 0
     missing = _stage(store, path, identity, take_over=True)
     while missing is not None:
-        for start in range(0, len(missing), _BATCH):
-            batch = missing[start:start + _BATCH]
+        for start in range(0, len(missing), SLICE):
+            batch = missing[start:start + SLICE]
             rows = embedder.embed([text for _, text in batch], "passage")
             with store.writing(path) as connection:
                 if not _is_staging(connection, identity):

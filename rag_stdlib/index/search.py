@@ -59,41 +59,45 @@ def search(store: Store, path: str, query: Query, embedder: Embedder | None) -> 
     Raises:
         Failure: a refusal of the path or file, `embedding_mismatch`, `vectors_missing`, an `embedder_*` code.
     """
-    vector: npt.NDArray[np.float32] | None = None
+    if query.mode != "lexical" and embedder is None:
+        raise fail("mode_needs_embedder", mode=query.mode)
     with store.reading(path) as connection:
-        wanted = _needs_vector(connection, path, query, embedder)
-    if wanted is not None:
-        vector = wanted.embed([query.text], "query")[0]
+        if query.mode == "lexical" or embedder is None:
+            return _answer(connection, path, query, None)
+        holdings = _Holdings.of(connection)
+    vector: npt.NDArray[np.float32] | None = None
+    if query.text.strip() and holdings.chunks:
+        holdings.check(path, embedder)
+        vector = embedder.embed([query.text], "query")[0]
         if not vector.any():
             raise fail("zero_query_vector")
     with store.reading(path) as connection:
-        if wanted is not None:
-            check_vectors(connection, path, wanted.identity())
+        if vector is not None:
+            _Holdings.of(connection).check(path, embedder)
         return _answer(connection, path, query, vector)
 
 
-def _needs_vector(connection: apsw.Connection, path: str, query: Query, embedder: Embedder | None) -> Embedder | None:
-    if query.mode == "lexical":
-        return None
-    if embedder is None:
-        raise fail("mode_needs_embedder", mode=query.mode)
-    if not query.text.strip() or _chunk_count(connection) == 0:
-        return None
-    check_vectors(connection, path, embedder.identity())
-    return embedder
+@dataclass(frozen=True, slots=True)
+class _Holdings:
+    """How many chunks and vectors an index holds, and whose vectors they are."""
 
+    chunks: int
+    vectors: int
+    identity: EmbedderIdentity | None
 
-def check_vectors(connection: apsw.Connection, path: str, given: EmbedderIdentity) -> None:
-    """Refuse an index whose vectors are another embedder's, or that has chunks without a vector."""
-    stored, total, present = schema.stored_identity(connection), _chunk_count(connection), vectors.count(connection)
-    if present and stored is not None and stored != given:
-        raise fail("embedding_mismatch", path=path, stored=stored.describe(), given=given.describe())
-    if present < total:
-        raise fail("vectors_missing", path=path, missing=total - present, total=total, given=given.describe())
+    @classmethod
+    def of(cls, connection: apsw.Connection) -> _Holdings:
+        chunks = number(connection, "SELECT count(*) FROM rag_chunks")
+        return cls(chunks, vectors.count(connection), schema.stored_identity(connection))
 
-
-def _chunk_count(connection: apsw.Connection) -> int:
-    return number(connection, "SELECT count(*) FROM rag_chunks")
+    def check(self, path: str, embedder: Embedder) -> None:
+        """Refuse vectors of another embedder, and chunks without a vector."""
+        given = embedder.identity(self.identity)
+        if self.vectors and self.identity is not None and self.identity != given:
+            raise fail("embedding_mismatch", path=path, stored=self.identity.describe(), given=given.describe())
+        if self.vectors < self.chunks:
+            raise fail("vectors_missing", path=path, missing=self.chunks - self.vectors, total=self.chunks,
+                       given=given.describe())
 
 
 def _answer(connection: apsw.Connection, path: str, query: Query, vector: npt.NDArray[np.float32] | None) -> Found:

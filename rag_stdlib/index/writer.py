@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     Vectors = dict[str, npt.NDArray[np.float32]]
 
-_INSERT_CHUNK = (
+SLICE: Final = 256  # texts embedded in one call, so that the deadline of a call fits a slow server's long document
+_INSERT_CHUNK: Final = (
     "INSERT INTO rag_chunks(seq, chunk_id, doc_id, source, text, start_char, end_char, provenance_key, ordinal, "
     "start_byte, end_byte, start_line, end_line, page, content_sha256, context) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
@@ -53,21 +54,23 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
             `disk_full`. Whatever it is, the index holds the document as it was before.
     """
     row = _document_row(document, chunk_chars, options)
-    known, unchanged = _look(store, path, row, embedder)
+    stored = _stored(store, path) if embedder else None
+    known, unchanged = _look(store, path, row, embedder.identity(stored) if embedder else None)
     if unchanged is not None:
         return Ingested(unchanged, changed=False)
     chunks = chunk_text(document.text, chunk_chars, options=options)
-    identity = embedder.identity() if embedder else None
     found, embedded = _embed(embedder, chunks, known)
+    identity = embedder.identity(stored) if embedder else None  # now the embedder has seen the true dimension
     with store.writing(path, create=True) as connection:
         remove_document(connection, document.doc_id)
         _insert(connection, document, (*row, len(chunks)), chunks)
         if identity is not None and chunks:
-            _insert_vectors(connection, path, document.doc_id, identity, [found[content_sha256(chunk.embedded_text)] for chunk in chunks])
+            vectors_in_order = [found[content_sha256(chunk.embedded_text)] for chunk in chunks]
+            _insert_vectors(connection, path, document.doc_id, identity, vectors_in_order)
         schema.next_generation(connection)
-        stored = number(connection, "SELECT count(*) FROM rag_chunks WHERE doc_id = ?", (document.doc_id,))
-        if stored != len(chunks):
-            raise fail("internal", tool="rag_ingest", detail=f"{stored} of {len(chunks)} chunks arrived")
+        arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE doc_id = ?", (document.doc_id,))
+        if arrived != len(chunks):
+            raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(chunks)} chunks arrived")
     return Ingested(len(chunks), changed=True, embedded=embedded, reused=len(found) - embedded)
 
 
@@ -77,9 +80,13 @@ def _document_row(document: SourceDocument, chunk_chars: int, options: ChunkOpti
             json.dumps(document.lines), json.dumps(document.pages), chunk_chars, options.name())
 
 
-def _look(store: Store, path: str, row: tuple[Any, ...], embedder: Embedder | None) -> tuple[Vectors, int | None]:
+def _stored(store: Store, path: str) -> EmbedderIdentity | None:
+    with store.reading_if_any(path) as connection:
+        return schema.stored_identity(connection) if connection is not None else None
+
+
+def _look(store: Store, path: str, row: tuple[Any, ...], given: EmbedderIdentity | None) -> tuple[Vectors, int | None]:
     """Look at the stored document: the vectors it can lend, and its number of chunks if nothing has to be done."""
-    given = embedder.identity() if embedder else None
     with store.reading_if_any(path) as connection:
         if connection is None:
             return {}, None
@@ -129,8 +136,9 @@ def _embed(embedder: Embedder | None, chunks: Sequence[Chunk], known: Vectors) -
     missing = [digest for digest in texts if digest not in known]
     found = {digest: known[digest] for digest in texts if digest in known}
     if missing:
-        rows = embedder.embed([texts[digest] for digest in missing], "passage")
-        found.update(zip(missing, rows, strict=True))
+        for start in range(0, len(missing), SLICE):
+            part = missing[start:start + SLICE]
+            found.update(zip(part, embedder.embed([texts[digest] for digest in part], "passage"), strict=True))
     return found, len(missing)
 
 

@@ -1,6 +1,6 @@
 """A process that writes to an index until it is killed, and says on stdout what is finished.
 
-Lines are ``begin NAME VERSION`` before and ``done NAME VERSION`` after each step; VERSION 0 is a deletion.
+First comes ``ready``, when everything is loaded. Then lines are ``begin NAME VERSION`` before and ``done NAME VERSION`` after each step; VERSION 0 is a deletion.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ def main(root: str, seed: int, prefix: str, steps: int, *, alone: bool) -> None:
     rng = random.Random(seed)
     version = 1
     with Runtime(Config(), root=root, embedder=EmbedderDouble()):
+        rag_ingest(f"warm-{prefix}.db", "warm", "v", "everything that is loaded on first use is loaded now", 60)
+        say("ready")
         for _ in range(steps):
             name = f"{prefix}{rng.randrange(6)}"
             version += 1
