@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -95,8 +96,9 @@ def find_config(start: Path) -> Path | None:
     """Find corvid.toml in `start` or the nearest folder above it."""
     for folder in (start, *start.parents):
         candidate = folder / FILE_NAME
-        if candidate.is_file():
-            return candidate
+        with suppress(PermissionError):  # a folder that we may not look into configures nobody below it
+            if candidate.is_file():
+                return candidate
     return None
 
 
@@ -135,8 +137,9 @@ def _read(path: Path) -> str:
         raise fail("config_missing", path=path.name) from None
     except UnicodeDecodeError as error:
         raise fail("config_invalid", where=path.name, detail=f"byte {error.start} is not UTF-8") from None
-    except OSError as error:
-        raise fail("config_invalid", where=path.name, detail=f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        detail = error.strerror if isinstance(error, OSError) else str(error)
+        raise fail("config_invalid", where=path.name, detail=f"cannot be read: {detail}") from None
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
@@ -144,24 +147,29 @@ def _parse(text: str, name: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         detail = str(error)
-        at = re.search(r"\(at (?:line (\d+), column \d+|end of document)\)", detail)
-        line = at.group(1) if at and at.group(1) else str(len(text.splitlines()))
+        at = re.search(r"\(at line (\d+), column \d+\)", detail)
+        line = at.group(1) if at else str(max(1, len(text.splitlines())))
         raise fail("config_invalid", where=f"{name} line {line}", detail=f"not TOML: {detail}") from None
+    except (ValueError, RecursionError):  # what the parser does not guard: numbers of thousands of digits, deep nesting
+        raise fail("config_invalid", where=name, detail="not TOML that can be read: a number too long, or too deep") from None
 
 
 def _line_of(text: str, section: str, key: str | None = None) -> int:
-    """Find the line of a section header, or of a key in that section (dotted and inline forms included)."""
-    current = ""
+    """Find the line of a key in a section, or the section's first (headers, dotted and inline forms included)."""
+    current, first = "", 0
+    name = section if key is None else key
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[+\s*\"?([^\]\".]+)", line)
+        header = re.match(r"\s*\[+([^\]]+)\]", line)
+        parts = [part.strip().strip("\"'") for part in (header.group(1) if header else line.partition("=")[0]).split(".")]
         if header:
-            current = header.group(1).strip()
-            if key is None and current == section:
+            current = parts[0]
+        elif "=" in line:
+            parts = [current, *parts] if current else parts
+        if parts[0] == section:
+            first = first or number
+            if parts[:2] == [section, name] or (header is None and not current and re.search(rf"\b{re.escape(name)}\b", line)):
                 return number
-        name = key if current == section and key is not None else section
-        if re.match(rf"\s*\"?{re.escape(name)}\"?\s*[.=]", line) and (current in ("", section)):
-            return number
-    return 1
+    return first or 1
 
 
 def _invalid(text: str, name: str, section: str, key: str | None, detail: str) -> Failure:
@@ -195,14 +203,15 @@ def _problem(key: _Key, value: object) -> str:
     """Say what is wrong with a value, or return an empty string."""
     if key.kind is list:
         return _list_problem(key, value)
-    if key.kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, key.kind) or isinstance(value, bool):
-        wanted = {str: "a string", int: "a whole number", float: "a number"}[key.kind]
-        return f"must be {wanted}, not {_toml_name(value)}"
+    wanted = (int, float) if key.kind is float else key.kind
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        name = {str: "a string", int: "a whole number", float: "a number"}[key.kind]
+        return f"must be {name}, not {_toml_name(value)}"
     if isinstance(value, str):
         if key.words and value not in key.words:
             return f"is {value!r}{_nearest(value, key.words)}"
+        if "\0" in value:
+            return "must not hold U+0000"
         return "" if key.blank or value.strip() else "must not be empty"
     if key.least is not None and key.most is not None and not key.least <= cast("float", value) <= key.most:
         return f"must lie between {key.least:g} and {key.most:g}, not {value}"

@@ -7,10 +7,13 @@ is a result that the recorder sees, like any other. Where the configuration cann
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Final, TypeVar
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, TypeVar, cast
 
 from rag_stdlib.effects import Effect, refusal
 from rag_stdlib.errors import Failure, ToolShapeError, rag_error
@@ -57,8 +60,18 @@ def tool(name: str, parameters: dict[str, type], *effects: Effect,
     TOOLS[name] = spec
 
     def tag(function: F) -> F:
-        function.__effects__ = effects  # type: ignore[attr-defined]
-        return function
+        shape = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own types
+            try:
+                shape.bind(*args, **kwargs)
+            except TypeError as error:
+                raise ToolShapeError(f"tool `{name}` failed: expected ({spec.signature()}); {error}") from None
+            return function(*args, **kwargs)
+
+        checked.__effects__ = effects  # type: ignore[attr-defined]
+        return cast("F", checked)
 
     return tag
 
@@ -101,7 +114,7 @@ def call_tool(name: str, arguments: tuple[Any, ...], work: Callable[[Runtime], O
         runtime = current_runtime()
     except Failure as failure:
         return Err(failure.error)
-    call: Call[Result[T]] = Call(name, lambda: [_json(value) for value in arguments], _encode,
+    call: Call[Result[T]] = Call(name, lambda: [_argument(value) for value in arguments], _encode,
                                  lambda recorded: _decode(spec, recorded))
     return runtime.recorder.call(call, lambda: _guarded(spec, work, runtime))
 
@@ -119,14 +132,28 @@ def _guarded(spec: ToolSpec, work: Callable[[Runtime], Ok[T]], runtime: Runtime)
         return Err(rag_error("internal", tool=spec.name, detail=f"{type(error).__name__}: {error}"))
 
 
-def _json(value: Any) -> Any:  # noqa: ANN401 - any argument or result
+def _argument(value: Any) -> Any:  # noqa: ANN401 - any argument
+    """Give an argument as JSON; what is none, and will be refused as a value, as the name of its type."""
+    if isinstance(value, Record):
+        return _argument(value.to_dict())
+    if isinstance(value, ChunkOptions):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else repr(key): _argument(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json(item) for item in value]
-    return value.to_dict() if hasattr(value, "to_dict") else value
+        return [_argument(item) for item in value]
+    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return {"not_json": repr(value) if isinstance(value, float) else type(value).__name__}
 
 
 def _encode(result: Result[Any]) -> dict[str, Any]:
-    return to_json(Ok(_json(result.value), notes=result.notes) if isinstance(result, Ok) else result)
+    if isinstance(result, Err):
+        return to_json(result)
+    value = result.value
+    if isinstance(value, list):
+        value = [item.to_dict() for item in value]
+    return to_json(Ok(value.to_dict() if isinstance(value, Record) else value, notes=result.notes))
 
 
 def _decode(spec: ToolSpec, recorded: dict[str, Any]) -> Result[Any]:

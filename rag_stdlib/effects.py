@@ -126,11 +126,17 @@ def uses(*effects: Effect | str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     The row is readable as ``fn.__effects__``. While the function runs, a tool that needs an effect outside the row is
     refused, even where the caller would be granted it.
+
+    Raises:
+        ValueError: a name that is no effect.
+        TypeError: a generator function, whose body runs outside any one call; put `grant(...)` inside it.
     """
     names = _names(effects)
     row = tuple(EFFECTS[name] for name in sorted(names))
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("a generator cannot be held to an effect row; put grant(...) inside it")
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.errors import fail
 from rag_stdlib.records import FrozenDict, Mode, Record, Scalar
-from rag_stdlib.values import check_text
+from rag_stdlib.values import check_text, is_number_or_null
 
 if TYPE_CHECKING:
     from rag_stdlib.index.filters import Filters
@@ -63,6 +63,9 @@ class QueryOptions(Record):
             for value in _several(wanted) or (None,):
                 if isinstance(value, str):
                     _check_string(f"metadata.{key}", value)
+                elif not is_number_or_null(value):
+                    raise fail("invalid_filter", name=f"metadata.{key}",
+                               reason=f"{value!r} is no string, finite number of at most 64 bits, boolean or null")
 
     def filters(self) -> Filters:
         """Give the filters in the index's form."""

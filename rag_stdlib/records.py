@@ -43,8 +43,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, tuple):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value
 
@@ -52,10 +52,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value
 def _rebuilt(name: str, value: Any) -> Any:  # noqa: ANN401 - any field value
     if name == "effect_meta":
         return EffectEnvelope.from_dict(value)
+    if name == "chunk":
+        return RagChunkEnvelope.from_dict(value)
     if isinstance(value, Mapping):
-        return FrozenDict(value)
+        return FrozenDict({key: _rebuilt("", item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return tuple(tuple(item) if isinstance(item, list) else item for item in value)
+        return tuple(_rebuilt("", item) for item in value)
     return value
 
 
@@ -63,6 +65,12 @@ class Record:
     """What all records share: a JSON-ready dict with the fields in their order."""
 
     __slots__ = ()
+
+    def __post_init__(self) -> None:
+        """Keep a frozen copy of a mapping, so that nobody's later change reaches the record."""
+        metadata = getattr(self, "metadata", None)
+        if isinstance(metadata, Mapping) and not isinstance(metadata, FrozenDict):
+            object.__setattr__(self, "metadata", FrozenDict(metadata))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, in declaration order."""

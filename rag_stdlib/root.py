@@ -123,12 +123,16 @@ class Place:
             self.folder = -1
 
 
+_KINDS: Final = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+                 stat.S_IFBLK: "a device"}
+
+
 def _kind(mode: int) -> str:
-    for test, name in ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
-                       (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device")):
-        if test(mode):
-            return name
-    return "no regular file"
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def _is_same(one: os.stat_result | None, other: os.stat_result) -> bool:
+    return one is not None and (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
 def _entry_kind(entry: os.DirEntry[str]) -> str:
@@ -144,6 +148,8 @@ def _os_failure(error: OSError, shown: str) -> Failure:
         return fail("path_permission", path=shown, detail=os.strerror(error.errno))
     if error.errno == errno.ENAMETOOLONG:
         return fail("path_too_long", path=shown)
+    if error.errno == errno.ELOOP:  # put there since it was checked
+        return fail("path_symlink", path=shown, at=os.path.basename(shown))
     if error.errno == errno.ENOENT:
         return fail("path_folder_missing", path=shown)
     detail = os.strerror(error.errno) if error.errno else "unknown error"
@@ -282,6 +288,8 @@ class Root:
                 if not stat.S_ISREG(status.st_mode):
                     raise fail("path_special", path=path, kind=_kind(status.st_mode))
                 self.recheck(place)
+                if place.folder < 0 and not _is_same(place.stat(), status):
+                    raise fail("file_unreadable", name=path, kind="a file", detail="it was exchanged meanwhile; try again")
                 data = file.read(cap + 1)
         if len(data) > cap:
             raise fail("file_too_large", path=path, size=max(status.st_size, len(data)), cap=cap)

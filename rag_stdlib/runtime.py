@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, find_config, load_config
+from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, Provider, find_config, load_config
 from rag_stdlib.effects import authority
 from rag_stdlib.errors import fail
 from rag_stdlib.records import Mode
@@ -95,7 +95,7 @@ class Runtime:
         """The configured embedder, made on first use; None for lexical search only."""
         with self._lock:
             if self._embedder is None and self.config.rag.embedder is not None:
-                self._embedder = _make_embedder(self.config)
+                self._embedder = _make_embedder(self.config, self.config.rag.embedder)
             return self._embedder
 
     def close(self) -> None:
@@ -121,14 +121,12 @@ class Runtime:
         self.close()
 
 
-def _make_embedder(config: Config) -> Embedder | None:
+def _make_embedder(config: Config, provider: Provider) -> Embedder | None:
     from rag_stdlib.embed import EmbedderSettings, make_embedder
 
     rag = config.rag
-    if rag.embedder is None:
-        return None
     return make_embedder(EmbedderSettings(
-        provider=rag.embedder, model=rag.model, endpoint=rag.endpoint, dim=rag.dim, timeout_s=rag.timeout_s,
+        provider=provider, model=rag.model, endpoint=rag.endpoint, dim=rag.dim, timeout_s=rag.timeout_s,
         max_batch=rag.max_batch, query_prefix=rag.query_prefix, passage_prefix=rag.passage_prefix,
         api_key=config.openai_key))
 

@@ -65,14 +65,15 @@ def check_metadata(metadata: Mapping[str, Scalar]) -> FrozenDict:
         if isinstance(value, str):
             check_text(f"metadata {key!r}", value, MAX_METADATA_BYTES)
             size += len(value.encode())
-        elif not _is_number_or_null(value):
+        elif not is_number_or_null(value):
             raise fail("invalid_metadata", reason=f"{key!r} is no string, finite number, boolean or null")
     if size > MAX_METADATA_BYTES:
         raise fail("invalid_metadata", reason=f"is {size:,} bytes; the most is {MAX_METADATA_BYTES:,}")
     return FrozenDict(metadata)
 
 
-def _is_number_or_null(value: object) -> bool:
+def is_number_or_null(value: object) -> bool:
+    """Tell whether a value is a finite number that the index can hold exactly, a boolean or None."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):

@@ -1,5 +1,21 @@
 """The `rag` command: a module per group of commands over one small frame."""
 
-from rag_stdlib.cli.frame import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit with its code; nothing that goes wrong shows a traceback."""
+    try:
+        from rag_stdlib.cli.frame import run  # takes a moment, in which Ctrl-C counts already
+
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        print("rag: stopped", file=sys.stderr)  # noqa: T201 - what would say it is not there yet
+        code = 130
+    sys.exit(code)

@@ -11,8 +11,10 @@ from typing import Annotated
 import typer
 
 from rag_stdlib import __version__
-from rag_stdlib.cli.frame import State, app, index_name
-from rag_stdlib.cli.terminal import clean, plural, styled
+from rag_stdlib.cli.frame import AsJson, State, command, show_json
+from rag_stdlib.cli.manage import held
+from rag_stdlib.cli.paths import below_root
+from rag_stdlib.cli.terminal import clean, flush, show, styled
 from rag_stdlib.config import Config, load_config
 from rag_stdlib.errors import Failure
 from rag_stdlib.result import Err
@@ -22,16 +24,21 @@ from rag_stdlib.tools import rag_stats
 _Line = tuple[bool, str, str]
 
 
-@app.command()
+@command("doctor", "See whether everything works here.")
 def doctor(context: typer.Context,
-           index: Annotated[str | None, typer.Argument(metavar="[INDEX]", help="Also look at this index.")] = None) -> None:
+           index: Annotated[str | None, typer.Argument(metavar="[INDEX]", help="Also look at this index.")] = None,
+           as_json: AsJson = False) -> None:
     """Check the installation, the configuration, the root and the embedder; exit 1 if anything fails."""
-    healthy = True
-    for fine, name, detail in _findings(context, index):
-        healthy = healthy and fine
-        mark = styled("ok  ", 32) if fine else styled("FAIL", 1, 31)
-        print(f"{mark} {name:<14} {clean(detail)}", flush=True)  # noqa: T201 - the result
-    if not healthy:
+    findings: list[_Line] = []
+    for finding in _findings(context, index):
+        findings.append(finding)
+        if not as_json:
+            fine, name, detail = finding
+            show(f"{styled('ok  ', 32) if fine else styled('FAIL', 1, 31)} {name:<14} {clean(detail)}")
+            flush()  # the next check may take a while
+    if as_json:
+        show_json([{"check": name, "ok": fine, "detail": detail} for fine, name, detail in findings])
+    if not all(fine for fine, _, _ in findings):
         raise typer.Exit(1)
 
 
@@ -44,6 +51,9 @@ def _findings(context: typer.Context, index: str | None) -> Iterator[_Line]:
         config = load_config(state.config)
     except Failure as failure:
         yield False, "configuration", str(failure.error)
+        return
+    except OSError as error:
+        yield False, "configuration", f"the working directory cannot be used: {error.strerror}"
         return
     yield True, "configuration", config.file or "no corvid.toml found; CORVID_IO_ROOT alone is used"
     with Runtime(config) as runtime:
@@ -89,7 +99,7 @@ def _scan() -> str:
 
 def _root(runtime: Runtime) -> str:
     entries = runtime.root.list_folder(".")
-    return f"{runtime.root.path} ({len(entries)} entries)"
+    return f"{runtime.root.path} ({len(entries):,} {'entry' if len(entries) == 1 else 'entries'})"
 
 
 def _embedder(runtime: Runtime, config: Config) -> str:
@@ -108,10 +118,9 @@ def _embedder(runtime: Runtime, config: Config) -> str:
 
 
 def _index(runtime: Runtime, index: str) -> str:
-    result = rag_stats(index_name(runtime, index))
+    result = rag_stats(below_root(runtime, index))
     if isinstance(result, Err):
         raise Failure(result.error)
     found = result.value
     notices = "".join(f"; {notice}" for notice in found.notices)
-    counts = (plural(found.documents, "documents"), plural(found.chunks, "chunks"), plural(found.vectors, "vectors"))
-    return f"{', '.join(counts)}{notices}"
+    return f"{held(found)}{notices}"

@@ -6,36 +6,51 @@ error is one line on standard error. Standard output carries results only.
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from rag_stdlib import __version__
-from rag_stdlib.cli.terminal import clean
+from rag_stdlib.cli.page import Command, Commands
+from rag_stdlib.cli.terminal import OutputError, flush, say, say_page, show
+from rag_stdlib.effects import Effect, refusal
 from rag_stdlib.errors import Failure
 from rag_stdlib.result import Err, RagError, Result
 from rag_stdlib.runtime import Runtime
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
-app = typer.Typer(name="rag", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
-                  context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-                  help="Ingest documents into one SQLite file and search them, every hit with its evidence.")
+INT_MAX: Final = 2**63 - 1  # what the tools take; a greater number on the command line means as much
+
+app = typer.Typer(
+    name="rag", cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    help="Ingest documents into one SQLite file and search them, every hit with its evidence.",
+    epilog="To begin: rag init, then rag ingest notes.db FOLDER, then rag search notes.db WORDS")
+
+Index = Annotated[str, typer.Argument(metavar="INDEX", help="The index file, below the [io] root.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 class CommandError(Exception):
-    """An error that ends the command: its line is printed and the exit code is 1."""
+    """An error that ends the command: its line is printed, with its code if it is one of the table, and the exit code is 1."""
 
-    def __init__(self, error: RagError) -> None:
+    def __init__(self, error: str) -> None:
         """Keep the error to print."""
-        super().__init__(str(error))
+        super().__init__(error)
         self.error = error
+
+
+class Stopped(Exception):  # noqa: N818 - the user's wish is no error
+    """Ctrl-C came, and the command has something to say about where things stand."""
 
 
 @dataclass(slots=True)
@@ -45,9 +60,14 @@ class State:
     config: str | None = None
 
 
+def command(name: str, short: str) -> Callable[[F], F]:
+    """Register a command: its name, and what it does in at most 45 characters for the list of commands."""
+    return app.command(name, short_help=short, cls=Command)
+
+
 def _show_version(value: bool) -> None:
     if value:
-        print(f"rag {__version__}")  # noqa: T201 - the answer to --version
+        show(f"rag {__version__}")
         raise typer.Exit
 
 
@@ -70,6 +90,13 @@ def runtime_of(context: typer.Context, **options: Any) -> Iterator[Runtime]:  # 
         yield runtime
 
 
+def require(runtime: Runtime, effect: Effect, what: str) -> None:
+    """End the command where corvid.toml does not grant an effect, for what is done past the tools."""
+    refused = refusal(what, (effect,), runtime.config.grant)
+    if refused is not None:
+        raise CommandError(refused)
+
+
 def value_of(result: Result[T]) -> T:
     """Return a result's value, telling its notes on standard error, or end the command with its error."""
     if isinstance(result, Err):
@@ -81,55 +108,100 @@ def value_of(result: Result[T]) -> T:
 
 def note(text: str) -> None:
     """Tell something on standard error that is no result."""
-    print(clean(f"rag: note: {text}"), file=sys.stderr)  # noqa: T201 - a command line prints
+    say(f"rag: note: {text}")
 
 
-def index_name(runtime: Runtime, path: str) -> str:
-    """Turn a path as typed into one below the root: from the working directory if that lies in the root, else from the root."""
-    root, here = Path(runtime.root.path).resolve(), Path.cwd().resolve()
-    if path.startswith("/") or here == root or not here.is_relative_to(root):
-        return path
-    return f"{here.relative_to(root).as_posix()}/{path}"
+def tell_error(error: str) -> None:
+    """Tell an error on standard error; `value_of` and `CommandError` do it for those that end the command."""
+    say(f"rag: error{f' [{error.code}]' if isinstance(error, RagError) else ''}: {error}")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit with its code; nothing that goes wrong shows a traceback."""
+def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON
+    """Print a result as JSON, in ASCII, so that nothing in it can act on a terminal."""
+    show(json.dumps(value, ensure_ascii=True, allow_nan=False, indent=2))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit code."""
+    _open_closed_streams()
     # Commands register themselves on import; they import this module, so this is the place to do it.
-    from rag_stdlib.cli import doctor, ingest, manage, search, setup  # noqa: F401 - for their commands
+    from rag_stdlib.cli import doctor, importing, ingest, manage, search, setup  # noqa: F401 - for their commands
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(_run(list(sys.argv[1:] if arguments is None else arguments)))
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())  # a library's warnings and tracebacks are not for here
+    try:
+        code = _outcome(list(arguments))
+        flush()
+    except OutputError as error:
+        _abandon_output()
+        if error.reason:
+            tell_error(f"standard output cannot be written: {error.reason}")
+        return 1
+    return code
 
 
-def _run(arguments: list[str]) -> int:
+def _open_closed_streams() -> None:
+    """Give a closed standard stream a file again, lest an index gets its number; writing to standard output then fails."""
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole run
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole run
+
+
+def _abandon_output() -> None:
+    """Let what is still buffered go nowhere, or the interpreter would fail on it at its end."""
+    with suppress(OSError, ValueError):  # a stand-in for standard output has no descriptor
+        output = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, output)
+        os.close(nowhere)
+
+
+def _outcome(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="rag", standalone_mode=False)
-        sys.stdout.flush()
-    except CommandError as error:
-        return _say(f"rag: error [{error.error.code}]: {error.error}", 1)
-    except Failure as failure:
-        return _say(f"rag: error [{failure.error.code}]: {failure.error}", 1)
+    except (CommandError, Failure) as error:
+        tell_error(error.error)
+        return 1
+    except Stopped as stopped:
+        say(f"rag: stopped; {stopped}")
+        return 130
     except typer.TyperException as error:
         return _usage(error)
-    except (KeyboardInterrupt, typer.Abort):
-        return _say("rag: stopped", 130)
-    except BrokenPipeError:  # the reader of our output went away: nothing is left to tell it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OutputError:
+        raise
+    except OSError as error:
+        tell_error(_explained(error))
         return 1
+    except Exception as error:  # noqa: BLE001 - whatever it is, a user has no use for a traceback
+        tell_error(f"unexpected {type(error).__name__}: {error}; please report it")
+        return 1
+    if code == 130:  # noqa: PLR2004 - what the toolkit makes of Ctrl-C
+        say("rag: stopped")
     return code if isinstance(code, int) else 0
+
+
+def _explained(error: OSError) -> str:
+    try:
+        os.getcwd()  # noqa: PTH109 - asked for its failure
+    except OSError as missing:
+        return f"the working directory cannot be used: {missing.strerror}; change to another one"
+    named = f"{os.fsdecode(error.filename)!r}: " if isinstance(error.filename, (str, bytes)) else ""
+    return f"{named}{error.strerror or error}"
 
 
 def _usage(error: typer.TyperException) -> int:
     message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":
-        return _say(message, 2)
+        say_page(message)
+        return error.exit_code
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "rag"
-    return _say(f"rag: usage: {message.rstrip('.')}; see {command} --help", error.exit_code)
-
-
-def _say(line: str, code: int) -> int:
-    print(clean(line) if "\n" not in line else line, file=sys.stderr)  # noqa: T201 - a command line prints
-    return code
+    where = context.command_path if context is not None else "rag"
+    say(f"rag: usage: {message.replace('Value error, ', '').rstrip('.?')}; see {where} --help")
+    return error.exit_code

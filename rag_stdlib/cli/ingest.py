@@ -2,143 +2,89 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError, app, index_name, note, runtime_of
+from rag_stdlib.cli.frame import AsJson, CommandError, Index, command, note, require, runtime_of, show_json
+from rag_stdlib.cli.paths import below_root, plain
 from rag_stdlib.cli.progress import bar
-from rag_stdlib.cli.search import Index
-from rag_stdlib.cli.terminal import clean, plural
+from rag_stdlib.cli.tally import Tally, failures, tell_failures, told
+from rag_stdlib.cli.terminal import clean, show
 from rag_stdlib.cli.walk import Picked, Walk, pick
+from rag_stdlib.effects import RAG_READ
 from rag_stdlib.errors import Failure
 from rag_stdlib.records import FrozenDict, SourceDocument
-from rag_stdlib.result import Err, Ok, RagError
+from rag_stdlib.result import Err
+from rag_stdlib.root import SIDE_FILES
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.text import loaders
-from rag_stdlib.text.chunker import ChunkOptions
-from rag_stdlib.tools import UNCHANGED, rag_delete, rag_ingest_document
+from rag_stdlib.tools import rag_delete
 
-_TEXT: Final = ChunkOptions(end_boundary=True, graphemes=True, cjk_stops=True)
-_MARKDOWN: Final = ChunkOptions(end_boundary=True, graphemes=True, cjk_stops=True, markdown=True)
-_FATAL: Final = frozenset({
-    "root_unconfigured", "root_unusable", "effect_not_granted", "embedding_mismatch", "embedder_not_installed",
-    "embedder_auth", "embedder_model", "embedder_rate_limit", "embedder_timeout", "embedder_unreachable", "disk_full",
-    "index_readonly", "index_corrupt", "index_too_new", "index_foreign_schema", "not_an_index", "sqlite_unfit",
-    "path_folder_missing", "path_permission", "path_form", "key_missing", "config_invalid", "invalid_chunk_chars",
-})  # what would fail for every further file too
+ChunkChars = Annotated[int, typer.Option(metavar="N", min=1, help="Characters in a chunk.")]
 
 
-@dataclass(slots=True)
-class _Tally:
-    documents: int = 0
-    chunks: int = 0
-    unchanged: int = 0
-    pruned: int = 0
-    failed: list[tuple[str, RagError]] = field(default_factory=list)
-
-
-@app.command()
+@command("ingest", "Put files and folders into an index.")
 def ingest(
     context: typer.Context,
     index: Index,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files and folders below the [io] root.")],
-    include: Annotated[list[str] | None, typer.Option(help="In folders: only names like this, e.g. '*.md'.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="In folders: no names like this.")] = None,
-    chunk_chars: Annotated[int, typer.Option(help="Characters in a chunk.")] = 1000,
-    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is gone from the folders.")] = False,
+    include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="In folders: only names like '*.md'; may be repeated.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="In folders: no names like this; may be repeated.")] = None,
+    chunk_chars: ChunkChars = 1000,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete the documents whose file is gone from the folders.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and do nothing.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Put files into an index. Unchanged ones cost a look, so a run that was stopped is resumed by running it again."""
+    """Put files into an index. Unchanged ones cost a look, so a run that was stopped is resumed by running it again.
+
+    In folders, hidden names, links, kinds of files that no loader reads, and what a .gitignore names are passed over.
+    A file that cannot be read does not stop the run; it is listed at the end, and the exit code is 1.
+    """
     with runtime_of(context) as runtime:
-        name = index_name(runtime, index)
-        walk = pick(runtime.root, [_relative(runtime, path) for path in paths], include or [], exclude or [])
-        tally = _Tally(failed=list(walk.errors))
+        name = below_root(runtime, index)
+        kept_out = frozenset(plain(name) + suffix for suffix in ("", *SIDE_FILES))
+        walk = pick(runtime.root, [plain(below_root(runtime, path)) for path in paths], include or [], exclude or [], kept_out)
         gone = _gone(runtime, name, walk) if prune else []
         if dry_run:
-            _print_plan(walk, gone)
+            _tell_plan(walk, gone, as_json=as_json)
             return
-        try:
+        tally = Tally(passed_over=walk.passed_over, failed=walk.errors)
+        with told(tally, as_json=as_json, resumed=lambda: "what is counted is stored, and the same command goes on from there"):
             _ingest_all(runtime, name, list(walk.files.values()), chunk_chars, tally)
             _prune(name, gone, tally)
-        except KeyboardInterrupt:
-            _print_tally(tally, walk)
-            note("stopped; what is counted above is stored, and the same command goes on from there")
-            raise
-    _print_tally(tally, walk)
-    if tally.failed:
-        raise typer.Exit(1)
+    if not (walk.files or walk.errors or gone):
+        note("there is nothing to ingest: every entry is hidden, a link, of a kind that no loader reads, or left out by "
+             "--include, --exclude or a .gitignore" if walk.passed_over else "there is nothing to ingest")
 
 
-def _relative(runtime: Runtime, path: str) -> str:
-    """Name a file or folder by its path below the root; the root itself is ``.``."""
-    root = runtime.root.path
-    named = index_name(runtime, path.rstrip("/") or path)
-    if named.startswith(root.rstrip("/") + "/"):
-        named = named[len(root.rstrip("/")) + 1:]
-    parts = [part for part in named.split("/") if part != "."]
-    return "." if named == root or not parts else "/".join(parts)
-
-
-def _ingest_all(runtime: Runtime, index: str, files: Sequence[Picked], chunk_chars: int, tally: _Tally) -> None:
+def _ingest_all(runtime: Runtime, index: str, files: Sequence[Picked], chunk_chars: int, tally: Tally) -> None:
     total, done = sum(file.size for file in files), 0
-    with _shown(total) as (update, describe):
+    with bar("ingesting", "bytes") as shown:
         for file in files:
-            describe(file.path)
-            error = _ingest_one(runtime, index, file.path, chunk_chars, tally)
-            if error is not None:
-                if _is_fatal(error, index):
-                    raise CommandError(error)
-                tally.failed.append((file.path, error))
+            shown.describe(file.path)
+            _ingest_one(runtime, index, file.path, chunk_chars, tally)
             done += file.size
-            update(done, max(total, 1))
+            shown.update(done, total)
 
 
-def _is_fatal(error: RagError, index: str) -> bool:
-    """Tell whether every further file would fail alike; an error about a path counts only if it is the index's path."""
-    return error.code in _FATAL and (not error.code.startswith("path_") or repr(index) in error)
-
-
-@contextmanager
-def _shown(total: int) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
-    if total == 0 or not sys.stderr.isatty():
-        yield (lambda _done, _total: None), (lambda _item: None)
-        return
-    with bar("ingesting", "bytes") as functions:
-        yield functions
-
-
-def _ingest_one(runtime: Runtime, index: str, path: str, chunk_chars: int, tally: _Tally) -> RagError | None:
+def _ingest_one(runtime: Runtime, index: str, path: str, chunk_chars: int, tally: Tally) -> None:
     try:
         loaded = loaders.load(path, runtime.root.read_file(path))
     except Failure as failure:
-        return failure.error
+        if failure.error.code == "root_unusable":
+            raise CommandError(failure.error) from None
+        tally.failed.append((path, failure.error))
+        return
     metadata = FrozenDict({**loaded.metadata, "path": path})
     document = SourceDocument(path, path, loaded.text, loaded.media_type, metadata, loaded.lines, loaded.pages)
-    options = _MARKDOWN if loaded.media_type == "text/markdown" else _TEXT
-    result = rag_ingest_document(index, document, chunk_chars, options)
-    if isinstance(result, Err):
-        return result.error
-    for remark in loaded.notes:
-        note(f"{path}: {remark}")
-    _count(result, tally)
-    return None
-
-
-def _count(result: Ok[int], tally: _Tally) -> None:
-    if UNCHANGED in result.notes:
-        tally.unchanged += 1
-    else:
-        tally.documents += 1
-        tally.chunks += result.value
+    tally.store(index, document, chunk_chars, loaded.notes)
 
 
 def _gone(runtime: Runtime, index: str, walk: Walk) -> list[str]:
     """List the documents that came from files below the walked folders and whose file is not there any more."""
+    require(runtime, RAG_READ, "rag ingest --prune")
     from rag_stdlib.index.reader import documents_by_path
 
     try:
@@ -162,33 +108,26 @@ def _is_gone(runtime: Runtime, path: str) -> bool:
         return failure.error.code == "path_folder_missing"
 
 
-def _prune(index: str, gone: Sequence[str], tally: _Tally) -> None:
+def _prune(index: str, gone: Sequence[str], tally: Tally) -> None:
     for doc_id in gone:
         result = rag_delete(index, doc_id)
         if isinstance(result, Err):
-            tally.failed.append((doc_id, result.error))
+            tally.fail(doc_id, result.error)
         else:
-            tally.pruned += 1
+            tally.deleted += 1
 
 
-def _print_plan(walk: Walk, gone: Sequence[str]) -> None:
-    for path in walk.files:
-        print(f"would ingest {clean(path)}")  # noqa: T201 - the result
-    for doc_id in gone:
-        print(f"would delete {clean(doc_id)}")  # noqa: T201 - the result
-    for path, error in walk.errors:
-        print(f"cannot read {clean(path)}: {clean(error)}")  # noqa: T201 - the result
-
-
-def _print_tally(tally: _Tally, walk: Walk) -> None:
-    parts = [f"{plural(tally.documents, 'documents')} ingested ({plural(tally.chunks, 'chunks')})", f"{tally.unchanged:,} unchanged"]
-    if tally.pruned:
-        parts.append(f"{tally.pruned:,} deleted")
-    if walk.passed_over:
-        parts.append(f"{walk.passed_over:,} passed over")
-    if tally.failed:
-        parts.append(f"{len(tally.failed):,} failed")
-    print(", ".join(parts))  # noqa: T201 - the result
-    for path, error in tally.failed:
-        print(clean(f"rag: failed {path}: [{error.code}] {error}"), file=sys.stderr)  # noqa: T201 - the list of failures
-
+def _tell_plan(walk: Walk, gone: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        show_json({"ingest": list(walk.files), "delete": list(gone), "passed_over": walk.passed_over,
+                   "failed": failures(walk.errors)})
+    else:
+        for path in walk.files:
+            show(f"would ingest {clean(path)}")
+        for doc_id in gone:
+            show(f"would delete {clean(doc_id)}")
+        if not (walk.files or gone):
+            note("there is nothing to do")
+    tell_failures(walk.errors)
+    if walk.errors:
+        raise typer.Exit(1)

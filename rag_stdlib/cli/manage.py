@@ -6,44 +6,57 @@ from typing import Annotated
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError, app, index_name, note, runtime_of, value_of
-from rag_stdlib.cli.progress import counted
-from rag_stdlib.cli.search import AsJson, Index, print_json
-from rag_stdlib.cli.terminal import clean, plural, size
-from rag_stdlib.result import Err
+from rag_stdlib.cli.frame import AsJson, CommandError, Index, command, note, runtime_of, show_json, tell_error, value_of
+from rag_stdlib.cli.paths import below_root
+from rag_stdlib.cli.progress import bar
+from rag_stdlib.cli.terminal import clean, plural, show, size
+from rag_stdlib.records import CheckReport, IndexStats
+from rag_stdlib.result import Err, RagError
 from rag_stdlib.tools import rag_check, rag_compact, rag_delete, rag_reembed, rag_stats
 
 
-def _row(name: str, value: object) -> None:
-    print(f"{name:<16}{clean(str(value))}")  # noqa: T201 - the result
+def _row(name: str, value: str) -> None:
+    show(f"{name:<12}{clean(value)}")
 
 
-@app.command()
+def held(found: IndexStats | CheckReport) -> str:
+    """Say what an index holds."""
+    return ", ".join((plural(found.documents, "documents"), plural(found.chunks, "chunks"), plural(found.vectors, "vectors")))
+
+
+@command("delete", "Delete documents.")
 def delete(context: typer.Context, index: Index,
-           doc_ids: Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="Documents to delete.")]) -> None:
-    """Delete documents; their bytes go with the next compact."""
-    failed: CommandError | None = None
+           doc_ids: Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="Documents to delete.")],
+           as_json: AsJson = False) -> None:
+    """Delete documents; their bytes go with the next compact. An id that is not stored does not stop the others."""
+    deleted: dict[str, int] = {}
+    missing = False
     with runtime_of(context) as runtime:
-        name = index_name(runtime, index)
-        for doc_id in doc_ids:
+        name = below_root(runtime, index)
+        for doc_id in dict.fromkeys(doc_ids):
             result = rag_delete(name, doc_id)
-            if isinstance(result, Err):
-                if failed is not None:
-                    note(str(failed.error))
-                failed = CommandError(result.error)
+            if not isinstance(result, Err):
+                deleted[doc_id] = result.value
+            elif result.error.code in ("not_found", "invalid_doc_id", "invalid_text"):
+                tell_error(result.error)
+                missing = True
             else:
-                print(f"deleted {clean(doc_id)} ({plural(result.value, 'chunks')})")  # noqa: T201 - the result
-    if failed is not None:
-        raise failed
-
-
-@app.command()
-def stats(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
-    """Show what an index holds."""
-    with runtime_of(context) as runtime:
-        found = value_of(rag_stats(index_name(runtime, index)))
+                raise CommandError(result.error)
+            if doc_id in deleted and not as_json:
+                show(f"deleted {clean(doc_id)} ({plural(deleted[doc_id], 'chunks')})")
     if as_json:
-        print_json(found.to_dict())
+        show_json(deleted)
+    if missing:
+        raise typer.Exit(1)
+
+
+@command("stats", "Show what an index holds.")
+def stats(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
+    """Show what an index holds, and what state it is in."""
+    with runtime_of(context) as runtime:
+        found = value_of(rag_stats(below_root(runtime, index)))
+    if as_json:
+        show_json(found.to_dict())
         return
     _row("documents", f"{found.documents:,}")
     _row("chunks", f"{found.chunks:,}")
@@ -56,36 +69,44 @@ def stats(context: typer.Context, index: Index, as_json: AsJson = False) -> None
         note(notice)
 
 
-@app.command()
+@command("check", "Verify every row of an index.")
 def check(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
     """Walk every row of an index; exit 1 if anything does not hold together."""
     with runtime_of(context) as runtime:
-        found = value_of(rag_check(index_name(runtime, index)))
+        found = value_of(rag_check(below_root(runtime, index)))
     if as_json:
-        print_json(found.to_dict())
+        show_json(found.to_dict())
     else:
         for problem in found.problems:
-            print(f"problem: {clean(problem)}")  # noqa: T201 - the result
+            show(f"problem: {clean(problem)}")
         for notice in found.notices:
             note(notice)
-        verdict = "clean" if found.clean else plural(len(found.problems), "problems")
-        counts = (plural(found.documents, "documents"), plural(found.chunks, "chunks"), plural(found.vectors, "vectors"))
-        print(f"{verdict}: {', '.join(counts)}")  # noqa: T201 - the result
+        show(f"{'clean' if found.clean else plural(len(found.problems), 'problems')}: {held(found)}")
     if not found.clean:
         raise typer.Exit(1)
 
 
-@app.command()
-def compact(context: typer.Context, index: Index) -> None:
+@command("compact", "Give back the bytes of what was deleted.")
+def compact(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
     """Give back the bytes of deleted documents and leave nothing of their texts in the file."""
     with runtime_of(context) as runtime:
-        found = value_of(rag_compact(index_name(runtime, index)))
-    print(f"{size(found.bytes_before)} -> {size(found.bytes_after)}")  # noqa: T201 - the result
+        found = value_of(rag_compact(below_root(runtime, index)))
+    if as_json:
+        show_json(found.to_dict())
+        return
+    freed = found.bytes_before - found.bytes_after
+    show(f"{size(found.bytes_before)} -> {size(found.bytes_after)} ({f'{size(freed)} given back' if freed > 0 else 'nothing to give back'})")
 
 
-@app.command()
-def reembed(context: typer.Context, index: Index) -> None:
+@command("reembed", "Give every chunk a vector anew.")
+def reembed(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
     """Give every chunk a vector of the configured embedder; an interrupted run goes on where it stopped."""
-    with counted("embedding", "texts") as progress, runtime_of(context, progress=progress) as runtime:
-        found = value_of(rag_reembed(index_name(runtime, index)))
-    print(f"{plural(found.chunks, 'chunks')} with vectors; {plural(found.embedded, 'texts')} embedded")  # noqa: T201 - the result
+    with bar("embedding", "texts") as shown, runtime_of(context, progress=shown.update) as runtime:
+        if not runtime.has_embedder:
+            raise CommandError(RagError('no embedder is configured to embed with; put [rag] with embedder = "local" (or openai, '
+                                        "ollama) into corvid.toml", "mode_needs_embedder", "operator"))
+        found = value_of(rag_reembed(below_root(runtime, index)))
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show(f"{plural(found.chunks, 'chunks')} with vectors; {plural(found.embedded, 'texts')} embedded")

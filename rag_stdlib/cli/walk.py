@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rag_stdlib.errors import Failure
+from rag_stdlib.errors import Failure, fail, rag_error
 from rag_stdlib.result import RagError
 from rag_stdlib.root import Root
 from rag_stdlib.text.loaders import is_supported
@@ -36,31 +36,51 @@ class Walk:
     errors: list[tuple[str, RagError]] = field(default_factory=list)
 
 
-def pick(root: Root, paths: Sequence[str], include: Sequence[str], exclude: Sequence[str]) -> Walk:
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What the options say about files in folders."""
+
+    include: Sequence[str]
+    exclude: Sequence[str]
+    kept_out: Collection[str]
+
+    def takes(self, path: str, top: str, name: str) -> bool:
+        below = path if top == "." else path[len(top) + 1:]
+
+        def matches(patterns: Sequence[str]) -> bool:
+            return any(fnmatch.fnmatchcase(candidate, pattern) for pattern in patterns for candidate in (below, name))
+
+        return path not in self.kept_out and (not self.include or matches(self.include)) and not matches(self.exclude)
+
+
+def pick(root: Root, paths: Sequence[str], include: Sequence[str], exclude: Sequence[str],
+         kept_out: Collection[str] = ()) -> Walk:
     """Pick files: each named one as it is, folders recursively.
 
-    In folders, hidden names, links, files that no loader reads and what a .gitignore names are passed over. `include` and
-    `exclude` are shell patterns on the path below the named folder or on the bare name.
+    In folders, hidden names, links, files that no loader reads, what a .gitignore names and the `kept_out` are passed
+    over. `include` and `exclude` are shell patterns on the path below the named folder or on the bare name.
     """
     walk = Walk()
     for path in paths:
         try:
-            kind = root.kind_of(path)
-            if kind == "folder":
+            if root.kind_of(path) == "folder":
                 walk.folders.append(path)
-                _walk_folder(root, path, path, walk, _rules_above(root, path, walk), (include, exclude))
+                _walk_folder(root, path, path, walk, _rules_above(root, path, walk), _Choice(include, exclude, kept_out))
             else:
-                size = _size(root, path) if kind == "file" else 0
-                walk.files[path] = Picked(path, size)  # reading says what is wrong with it
+                walk.files[path] = Picked(path, _size(root, path))
         except Failure as failure:
+            if failure.error.code in ("root_unconfigured", "root_unusable"):
+                raise
             walk.errors.append((path, failure.error))
     return walk
 
 
 def _size(root: Root, path: str) -> int:
     with root.place(path) as place:
-        status = place.stat()
-    return status.st_size if status is not None else 0
+        status = place.check_regular(writing=False, suffixes=())
+    if status is None:
+        raise fail("file_missing", path=path)
+    return status.st_size
 
 
 def _join(folder: str, name: str) -> str:
@@ -78,8 +98,7 @@ def _rules_above(root: Root, folder: str, walk: Walk) -> Rules:
     return rules
 
 
-def _walk_folder(root: Root, top: str, folder: str, walk: Walk, rules: Rules,
-                 patterns: tuple[Sequence[str], Sequence[str]]) -> None:
+def _walk_folder(root: Root, top: str, folder: str, walk: Walk, rules: Rules, choice: _Choice) -> None:
     try:
         entries = root.list_folder(folder)
     except Failure as failure:
@@ -92,8 +111,8 @@ def _walk_folder(root: Root, top: str, folder: str, walk: Walk, rules: Rules,
         if name.startswith(".") or kind in ("link", "other") or _ignored(path, kind == "folder", rules):
             walk.passed_over += 1
         elif kind == "folder":
-            _walk_folder(root, top, path, walk, rules, patterns)
-        elif not is_supported(name) or not _wanted(path, top, name, *patterns):
+            _walk_folder(root, top, path, walk, rules, choice)
+        elif not is_supported(name) or not choice.takes(path, top, name):
             walk.passed_over += 1
         else:
             walk.files[path] = Picked(path, size)
@@ -104,13 +123,11 @@ def _read_rules(root: Root, folder: str, walk: Walk) -> Iterator[tuple[str, GitI
 
     path = _join(folder, ".gitignore")
     try:
-        lines = root.read_file(path, cap=1_000_000).decode("utf-8", "replace").splitlines()
-        yield folder, GitIgnoreSpec.from_lines(lines)
+        text = root.read_file(path, cap=1_000_000).decode("utf-8-sig", "replace")
+        yield folder, GitIgnoreSpec.from_lines(line.removesuffix("\r") for line in text.split("\n"))
     except Failure as failure:
         walk.errors.append((path, failure.error))
     except ValueError as error:  # a pattern that is none
-        from rag_stdlib.errors import rag_error
-
         walk.errors.append((path, rag_error("file_unreadable", name=path, kind=".gitignore", detail=str(error))))
 
 
@@ -122,12 +139,3 @@ def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
         if verdict is not None:
             return bool(verdict)
     return False
-
-
-def _wanted(path: str, top: str, name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
-    below = path if top == "." else path[len(top.rstrip("/")) + 1:]
-
-    def matches(patterns: Sequence[str]) -> bool:
-        return any(fnmatch.fnmatchcase(candidate, pattern) for pattern in patterns for candidate in (below, name))
-
-    return (not include or matches(include)) and not matches(exclude)

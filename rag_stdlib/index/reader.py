@@ -62,9 +62,9 @@ def _chunk(connection: apsw.Connection, chunk_id: str) -> RagChunkEnvelope | Non
 
 def chunk_in_index(store: Store, path: str, chunk: RagChunkEnvelope) -> bool:
     """Tell whether a grounded chunk is stored just so, and is the slice of the stored document that it says it is."""
-    if not chunk_is_grounded(chunk):
-        return False
     with store.reading(path) as connection:
+        if not chunk_is_grounded(chunk):
+            return False
         for key, source, text in connection.execute(
             "SELECT c.provenance_key, c.source, d.text FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
             "WHERE c.doc_id = ? AND c.ordinal = ?", (chunk.doc_id, chunk.ordinal)

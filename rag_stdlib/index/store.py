@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,15 +20,17 @@ from urllib.parse import quote
 
 import apsw
 
-from rag_stdlib.embed.process import PerProcess
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import schema
+from rag_stdlib.index.folders import FOLDERS
+from rag_stdlib.index.forks import GATE
 from rag_stdlib.index.journal import set_journal_mode
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.root import SIDE_FILES, Place, Root
 
 BUSY_SECONDS: Final = 10.0
 _MAX_IDLE: Final = 8
+_LEAST_BYTES: Final = 512  # the smallest page
 _WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
 
 Synchronous: TypeAlias = Literal["normal", "full"]
@@ -43,33 +46,7 @@ class _Handle:
     def close(self) -> None:
         with suppress(apsw.Error):
             self.connection.close(True)
-        self.place.close()
-
-
-class _Pool:
-    """The idle connections of one process; a child leaves its parent's alone, since closing them would end its locks."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.idle: list[_Handle] = []
-
-    def take(self, key: _Key) -> _Handle | None:
-        with self.lock:
-            for position, handle in enumerate(self.idle):
-                if handle.key == key:
-                    return self.idle.pop(position)
-        return None
-
-    def put(self, handle: _Handle) -> _Handle | None:
-        """Keep a handle; return the one that has to go for it."""
-        with self.lock:
-            self.idle.append(handle)
-            return self.idle.pop(0) if len(self.idle) > _MAX_IDLE else None
-
-    def empty(self) -> list[_Handle]:
-        with self.lock:
-            idle, self.idle = self.idle, []
-        return idle
+        FOLDERS.release(self.place)
 
 
 class Store:
@@ -80,14 +57,24 @@ class Store:
         self._root = root
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
-        self._pools = PerProcess(_Pool)
+        self._lock = threading.Lock()
+        self._idle: list[_Handle] = []
+        self._write_locks: dict[_Key, threading.Lock] = {}
         self._closed = False
+        GATE.watch(self)
+        weakref.finalize(self, _close_all, self._idle)  # forgotten, or still open at the end of the program
 
     def close(self) -> None:
         """Close the connections, those in use as soon as they are free; the last one to go removes SQLite's side files."""
         self._closed = True
-        for handle in self._pools.get().empty():
-            handle.close()
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            idle = list(self._idle)
+            self._idle.clear()
+        _close_all(idle)
 
     @contextmanager
     def reading(self, path: str) -> Iterator[apsw.Connection]:
@@ -128,14 +115,15 @@ class Store:
         with self._connection(path, create=create) as handle:
             if handle.connection.readonly("main"):
                 raise _readonly(path)
-            handle.connection.execute("BEGIN IMMEDIATE")
-            if not create:
-                _require_index(handle.connection, path)
-            elif schema.read_version(handle.connection, path) == 0:
-                schema.create(handle.connection)
-            yield handle.connection
-            handle.connection.execute("COMMIT")
-            self._shorten_log(handle)
+            with self._write_turn(handle, path):
+                handle.connection.execute("BEGIN IMMEDIATE")
+                if not create:
+                    _require_index(handle.connection, path)
+                elif schema.read_version(handle.connection, path) == 0:
+                    schema.create(handle.connection)
+                yield handle.connection
+                handle.connection.execute("COMMIT")
+                self._shorten_log(handle)
 
     @contextmanager
     def exclusive(self, path: str) -> Iterator[apsw.Connection]:
@@ -146,8 +134,9 @@ class Store:
         """
         with self._connection(path) as handle:
             _require_index(handle.connection, path)
-            yield handle.connection
-            handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            with self._write_turn(handle, path):
+                yield handle.connection
+                handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def sizes(self, path: str) -> tuple[int, int]:
         """Return the bytes of the file and of its write-ahead log."""
@@ -158,12 +147,28 @@ class Store:
     @contextmanager
     def _connection(self, path: str, *, create: bool = False) -> Iterator[_Handle]:
         """Lend a connection; whatever the block leaves open ends with it."""
-        handle = self._checkout(path, create=create)
+        with GATE.passing():
+            if GATE.torn:
+                raise fail("index_io", path=path, detail="this process was forked while an index was in use; spawn it instead")
+            handle = self._checkout(path, create=create)
+            try:
+                with translated(path, self._busy_seconds), _damage_blamed(handle.connection, path):
+                    yield handle
+            finally:
+                self._checkin(handle)
+
+    @contextmanager
+    def _write_turn(self, handle: _Handle, path: str) -> Iterator[None]:
+        """Let the threads of this process write in turn: waiting for a lock is far quicker than SQLite's asking again."""
+        with self._lock:
+            turn = self._write_locks.setdefault(handle.key, threading.Lock())
+        if not turn.acquire(timeout=self._busy_seconds):
+            raise fail("busy", path=path, seconds=self._busy_seconds)
         try:
-            with translated(path, self._busy_seconds):
-                yield handle
+            yield
         finally:
-            self._checkin(handle)
+            _end_transaction(handle.connection)
+            turn.release()
 
     def _checkout(self, path: str, *, create: bool) -> _Handle:
         place = self._open_place(path, create=create)
@@ -171,7 +176,9 @@ class Store:
             found = place.check_regular(writing=True)
             if found is None and not create:
                 raise fail("index_missing", path=path)
-            idle = self._pools.get().take(_key(place, found)) if found is not None else None
+            if found is not None and 0 < found.st_size < _LEAST_BYTES and place.stat("-journal") is None:
+                raise fail("not_an_index", path=path, detail="it is too short for a SQLite file")  # SQLite would write over it
+            idle = self._take_idle(_key(place, found)) if found is not None else None
             if idle is not None:
                 place.close()
                 return idle
@@ -192,6 +199,8 @@ class Store:
 
     def _open(self, place: Place, path: str, *, create: bool) -> _Handle:
         with translated(path, self._busy_seconds), ExitStack() as undo:
+            FOLDERS.adopt(place)
+            undo.callback(FOLDERS.release, place)
             connection = _connect(place, path, create=create)
             undo.callback(connection.close, True)
             self._root.recheck(place)
@@ -218,16 +227,26 @@ class Store:
         connection = handle.connection
         reusable = False
         try:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            _end_transaction(connection)
             # An unfinished statement would hold its old snapshot open; a read-only connection must not outlive its reason.
             reusable = connection.txn_state() == apsw.SQLITE_TXN_NONE and not connection.readonly("main")
-        except apsw.Error:
-            reusable = False
         finally:
-            spare = self._pools.get().put(handle) if reusable and not self._closed else handle
+            spare = self._put_idle(handle) if reusable and not self._closed else handle
             if spare is not None:
                 spare.close()
+
+    def _take_idle(self, key: _Key) -> _Handle | None:
+        with self._lock:
+            for position, handle in enumerate(self._idle):
+                if handle.key == key:
+                    return self._idle.pop(position)
+        return None
+
+    def _put_idle(self, handle: _Handle) -> _Handle | None:
+        """Keep a handle; return the one that has to go for it."""
+        with self._lock:
+            self._idle.append(handle)
+            return self._idle.pop(0) if len(self._idle) > _MAX_IDLE else None
 
     def _shorten_log(self, handle: _Handle) -> None:
         """Move a long log into the file and empty it, unless somebody is in the way; the commit stands in any case."""
@@ -242,9 +261,20 @@ class Store:
                 handle.connection.set_busy_timeout(self._busy_ms)
 
 
+def _close_all(handles: list[_Handle]) -> None:
+    while handles:
+        handles.pop().close()
+
+
 def _key(place: Place, status: os.stat_result) -> _Key:
     folder = os.fstat(place.folder) if place.folder >= 0 else os.stat(os.path.dirname(place.path))
     return (folder.st_dev, folder.st_ino, place.name, status.st_dev, status.st_ino)
+
+
+def _end_transaction(connection: apsw.Connection) -> None:
+    with suppress(apsw.Error):  # what cannot be rolled back shows in the connection's state
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _require_index(connection: apsw.Connection, path: str) -> None:
@@ -261,8 +291,10 @@ def _connect(place: Place, path: str, *, create: bool) -> apsw.Connection:
     try:
         return apsw.Connection(place.path, flags=flags, vfs=confined_vfs())
     except apsw.CantOpenError:
-        if create and not _folder_writable(place):
+        if create and place.stat() is None and not _folder_writable(place):
             raise _readonly(path) from None
+        if not os.access(place.path, os.R_OK):
+            raise fail("path_permission", path=path, detail="it may not be read") from None
         raise
 
 
@@ -281,7 +313,7 @@ def _needs_immutable(connection: apsw.Connection, place: Place, path: str, *, cr
     """Touch the file: a log-mode file in a folder that may not be written is readable as it stands if nobody has a log open."""
     try:
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-    except apsw.CantOpenError:
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
         if _folder_writable(place) or place.stat("-wal") is not None:
             raise
         if create:
@@ -329,6 +361,18 @@ def translated(path: str, seconds: float = BUSY_SECONDS) -> Iterator[None]:
         raise fail("index_io", path=path, detail=detail) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:  # text comes from the caller as str: these are stored bytes
         raise fail("index_corrupt", path=path, detail=_one_line(error)) from error
+
+
+@contextmanager
+def _damage_blamed(connection: apsw.Connection, path: str) -> Iterator[None]:
+    """Stored values of a wrong type break the code that reads them: an unexpected error is a damaged file's, if it is one."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        found = connection.execute("PRAGMA quick_check(1)").fetchall()[0][0]
+        if found != "ok":
+            raise fail("index_corrupt", path=path, detail=_one_line(found)) from error
+        raise
 
 
 def _one_line(error: Any) -> str:  # noqa: ANN401 - apsw's errors carry their code as an attribute only sometimes

@@ -2,8 +2,8 @@
 
 A window reaches `max_chars` code points beyond its start. In its second half the last position behind one of
 ``. ! ? newline`` is taken as the end, or else the window's full length; white space is trimmed off both ends; the next
-window starts `overlap` before the trimmed end, and always later than this one did. `options` name every departure
-from std/rag; the default has none.
+window starts `overlap` before the trimmed end. Where that would go back to the trimmed start or before it, std/rag
+repeats the chunk or never ends; here the next window starts at the trimmed end. `options` name every other departure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from rag_stdlib.errors import fail
 from rag_stdlib.text import markdown
-from rag_stdlib.text.graphemes import cluster_end, cluster_start
+from rag_stdlib.text.graphemes import Clusters
 from rag_stdlib.text.positions import ByteOffsets
 
 MAX_CHUNKS: Final = 200_000
@@ -108,35 +108,36 @@ def _spans(text: str, max_chars: int, overlap: int, options: ChunkOptions,
     """Yield trimmed (start, end) spans. Each round moves `start` forward, so that it ends for every text."""
     last = len(text.rstrip(WHITE_SPACE))
     stops = [stop for stop in _STOPS + (_CJK_STOPS if options.cjk_stops else "") if stop in text]
+    clusters = Clusters(text) if options.graphemes else None
     start, covered = 0, 0
     while start < last:
         target = min(start + max_chars, len(text))
         end = target if target == len(text) else _cut(text, start, target, stops, options)
         if options.markdown and end < len(text):
-            end = blocks.cut_before(start, end)
-        if options.graphemes:
-            end = cluster_end(text, end) if cluster_start(text, end) <= start else cluster_start(text, end)
-        left, right = _trimmed(text, start, end, options)
+            end = blocks.cut_before(start, end, target)
+        if clusters:
+            end = clusters.end(end) if clusters.start(end) <= start else clusters.start(end)
+        left, right = _trimmed(text, start, end, clusters)
         if left >= right:  # blank so far; std/rag skips the whole window, ours only where that loses nothing
-            start = end if options.graphemes or text[end:target].strip(WHITE_SPACE) else target
+            start = end if clusters or text[end:target].strip(WHITE_SPACE) else target
             continue
-        following = covered
         if right > covered:  # a window that only repeats what the one before it held adds nothing
             yield left, right
-            following, covered = right - overlap, right
+            covered = right
         if right >= last:
             return
-        if options.graphemes:
-            following = cluster_start(text, following)
-        start = following if following > start else covered
+        following = blocks.resume(right - overlap, right) if options.markdown else right - overlap
+        if clusters:
+            following = clusters.start(following)
+        start = following if following > left else covered
 
 
-def _trimmed(text: str, start: int, end: int, options: ChunkOptions) -> tuple[int, int]:
+def _trimmed(text: str, start: int, end: int, clusters: Clusters | None) -> tuple[int, int]:
     piece = text[start:end]
     left = end - len(piece.lstrip(WHITE_SPACE))
     right = start + len(piece.rstrip(WHITE_SPACE))
-    if options.graphemes and left < right:  # a blank can be the base of a combining mark, or follow a prefixed sign
-        return cluster_start(text, left), cluster_end(text, right)
+    if clusters and left < right:  # a blank can be the base of a combining mark, or follow a prefixed sign
+        return clusters.start(left), clusters.end(right)
     return left, right
 
 

@@ -1,11 +1,10 @@
-"""Grapheme cluster boundaries near a position (UAX #29), found without scanning the text from its start."""
+"""Grapheme cluster boundaries near a position (UAX #29), in time that is linear over a whole text."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-MAX_CLUSTER: Final = 64  # a longer cluster (a letter under hundreds of marks) may be cut
-_MAX_WALK: Final = 1_024
+MAX_CLUSTER: Final = 64  # a longer cluster (a letter under hundreds of marks) may be cut anywhere
 
 _patterns: dict[str, Any] = {}
 
@@ -17,42 +16,51 @@ def _pattern(name: str) -> Any:  # noqa: ANN401 - the regex package has no types
 
         base = r"\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}"
         _patterns["safe"] = regex.compile(rf"[{base}\p{{GCB=Control}}\n](?=[{base}])")
-        _patterns["cluster"] = regex.compile(r"\X")
+        # \X counts back to the start of a run of regional indicators each time; a flag is taken by itself
+        _patterns["cluster"] = regex.compile(r"\p{RI}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
     return _patterns[name]
 
 
-def _is_plain_boundary(text: str, position: int) -> bool:
-    """Tell, from the two characters around it alone, that a boundary stands at `position`; False is *not sure*."""
-    if position <= 0 or position >= len(text):
-        return True
-    before, after = text[position - 1], text[position]
-    if before < "\x80" and after < "\x80":
-        return not (before == "\r" and after == "\n")
-    return _pattern("safe").match(text, position - 1) is not None
+class Clusters:
+    """The cluster boundaries of one text, looked for where they are asked and remembered."""
 
+    def __init__(self, text: str) -> None:
+        """Look at nothing yet."""
+        self._text = text
+        self._known = bytearray()  # 1 where a boundary stands; filled in stretches, as they are asked for
 
-def _cluster_around(text: str, position: int) -> tuple[int, int]:
-    """Return the cluster that holds `position` strictly inside, or ``(position, position)`` at a boundary."""
-    if _is_plain_boundary(text, position):
-        return position, position
-    begin = position - 1
-    floor = max(0, position - _MAX_WALK)
-    while begin > floor and not _is_plain_boundary(text, begin):
-        begin -= 1
-    for match in _pattern("cluster").finditer(text, begin):
-        if match.end() == position:
+    def start(self, position: int) -> int:
+        """Return `position` if it is a boundary, otherwise the start of the cluster around it."""
+        return self._around(position)[0]
+
+    def end(self, position: int) -> int:
+        """Return `position` if it is a boundary, otherwise the end of the cluster around it."""
+        return self._around(position)[1]
+
+    def _is_plain_boundary(self, position: int) -> bool:
+        """Tell, from the two characters around it alone, that a boundary stands here; False is *not sure*."""
+        text = self._text
+        if position <= 0 or position >= len(text):
+            return True
+        before, after = text[position - 1], text[position]
+        if before < "\x80" and after < "\x80":
+            return not (before == "\r" and after == "\n")
+        return _pattern("safe").match(text, position - 1) is not None
+
+    def _around(self, position: int) -> tuple[int, int]:
+        """Return the cluster that holds `position` strictly inside, or ``(position, position)`` at a boundary."""
+        if self._is_plain_boundary(position):
             return position, position
-        if match.end() > position:
-            inside = match.end() - match.start() <= MAX_CLUSTER
-            return (match.start(), match.end()) if inside else (position, position)
-    return position, position
-
-
-def cluster_start(text: str, position: int) -> int:
-    """Return `position` if it is a boundary, otherwise the start of the cluster around it."""
-    return _cluster_around(text, position)[0]
-
-
-def cluster_end(text: str, position: int) -> int:
-    """Return `position` if it is a boundary, otherwise the end of the cluster around it."""
-    return _cluster_around(text, position)[1]
+        if not self._known:
+            self._known = bytearray(len(self._text) + 1)
+        begin = position
+        while not (self._known[begin] or self._is_plain_boundary(begin)):
+            begin -= 1
+        left, right = begin, begin
+        clusters = _pattern("cluster").finditer(self._text, begin)
+        while right < position:
+            left, right = next(clusters).span()
+            if right - left > MAX_CLUSTER:
+                self._known[left:right] = b"\1" * (right - left)
+            self._known[left] = self._known[right] = 1
+        return (position, position) if self._known[position] else (left, right)

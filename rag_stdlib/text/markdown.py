@@ -20,21 +20,40 @@ class Blocks:
     rows: tuple[tuple[int, int], ...] = ()
     tables: tuple[tuple[int, int, str], ...] = ()
 
-    def cut_before(self, start: int, end: int) -> int:
-        """Move the cut `end` of a window that begins at `start` out of a fence or row, as far as it leaves something.
+    def cut_before(self, start: int, end: int, target: int) -> int:
+        """Move the cut `end` of the window from `start` to at most `target` out of a fence or row.
 
-        A fence that cannot fit is cut between its lines; a row that cannot fit is cut as it comes.
+        It moves behind the block if that is within the window, otherwise before it if that leaves something. A fence that
+        cannot fit is cut between its lines; a row that cannot fit is cut as it comes.
         """
         fence = _around(self.fences, end)
-        if fence is not None:
-            if self.text[start:fence[0]].strip():
-                return fence[0]
-            line = self.text.rfind("\n", start, end) + 1
-            return line if self.text[start:line].strip() else end
-        row = _around(self.rows, end)
-        if row is not None and self.text[start:row[0]].strip():
-            return row[0]
-        return end
+        span = fence or _around(self.rows, end)
+        if span is None:
+            return end
+        if self._is_break(target, span[1]):
+            return min(span[1], target)
+        if self.text[start:span[0]].strip():
+            return span[0]
+        line = self.text.rfind("\n", start, end) + 1
+        return line if fence and self.text[start:line].strip() else end
+
+    def resume(self, start: int, covered: int) -> int:
+        """Move the start of an overlapping window forward out of a fence or row that ends with what is `covered`.
+
+        In a fence that goes on behind it, the start moves to the next line.
+        """
+        fence = _around(self.fences, start)
+        span = fence or _around(self.rows, start)
+        if span is None:
+            return start
+        if self._is_break(covered, span[1]):
+            return span[1]
+        line = self.text.find("\n", start - 1, covered) + 1
+        return line if fence and line else start
+
+    def _is_break(self, start: int, end: int) -> bool:
+        """Tell whether nothing but a line break stands between two places, if anything."""
+        return end - start <= len("\r\n") and not self.text[start:end].strip()
 
     def table_header(self, start: int) -> str:
         """Return the header rows of the table whose body holds `start`, or an empty string."""

@@ -37,7 +37,7 @@ _UNSPACED: Final = (
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7a3\ud7b0-\ud7fb\uf900-\ufaff"
     "\U0001b000-\U0001b16f\U00020000-\U0003fffd"
 )
-_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]+")
+UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]+")
 _SIGNED_WORD: Final = re.compile(r"(?<![0-9A-Za-z])([0-9A-Za-z]+)(\+\+|#)(?![0-9A-Za-z+#])")
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
@@ -127,7 +127,7 @@ def index_terms(text: str) -> str:
     """Return the terms of a document's text, joined by spaces, with repeats and in order."""
     folded = _folded(text)
     if not folded.isascii():
-        folded = _UNSPACED_RUN.sub(_index_run, folded)
+        folded = UNSPACED_RUN.sub(_index_run, folded)
     return " ".join(_split(folded))
 
 
@@ -139,7 +139,7 @@ def query_terms(text: str) -> tuple[tuple[str, bool], ...]:
     folded = _folded(text)
     terms: dict[tuple[str, bool], None] = {}
     position = 0
-    for match in _UNSPACED_RUN.finditer(folded):
+    for match in UNSPACED_RUN.finditer(folded):
         terms.update(dict.fromkeys((term, False) for term in _split(folded[position:match.start()])))
         run = match.group()
         terms.update(dict.fromkeys([(run, True)] if len(run) == 1 else [(pair, False) for pair in _bigrams(run)]))

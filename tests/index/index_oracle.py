@@ -13,9 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-WORDS = ("refund order invoice courier parcel customs return window warehouse label carrier signature damage claim policy "
-         "voucher credit balance ledger account billing cycle renewal trial upgrade seat license export import archive "
-         "backup restore snapshot cluster shard replica quorum leader follower ballot vote election timeout retry").split()
+WORDS = ["refund", "order", "invoice", "courier", "parcel", "customs", "return", "window", "warehouse", "label", "carrier", "signature", "damage", "claim", "policy", "voucher", "credit", "balance", "ledger", "account", "billing", "cycle", "renewal", "trial", "upgrade", "seat", "license", "export", "import", "archive", "backup", "restore", "snapshot", "cluster", "shard", "replica", "quorum", "leader", "follower", "ballot", "vote", "election", "timeout", "retry"]
 
 
 def corpus(count: int, seed: int = 1) -> list[tuple[str, str, str]]:

@@ -40,7 +40,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, EmbedderDou
 class Rows:
     """Everything stored, read with plain SQL in the order of ties."""
 
-    def __init__(self, store: Store, embedder: EmbedderDouble) -> None:
+    def __init__(self, store: Store, embedder: EmbedderDouble) -> None:  # noqa: D107 - said above
         with store.reading(PATH) as connection:
             found = list(connection.execute("SELECT c.seq, c.doc_id, c.ordinal, c.text, d.source, d.metadata FROM rag_chunks c "
                                             "JOIN rag_documents d ON d.id = c.doc_id"))
@@ -52,12 +52,12 @@ class Rows:
         self.metadata = [json.loads(str(row[5])) for row in found]
         self.vectors = vectors_of[[order[row[0]] for row in found]]
 
-    def words(self, query: str) -> list[float]:
+    def words(self, query: str) -> list[float]:  # noqa: D102 - the protocol's
         scores = bm25({position: index_terms(text).split() for position, text in enumerate(self.texts)},
                       [term for term, _ in query_terms(query)])
         return [scores.get(position, 0.0) for position in range(len(self.texts))]
 
-    def ranked(self, scores: list[float], allowed: list[bool], limit: int) -> list[tuple[tuple[str, int], float]]:
+    def ranked(self, scores: list[float], allowed: list[bool], limit: int) -> list[tuple[tuple[str, int], float]]:  # noqa: D102 - the protocol's
         rows = [(key, score) for key, score, keep in zip(self.keys, scores, allowed, strict=True) if keep]
         return sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
@@ -77,7 +77,7 @@ FILTERS = (
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_vector_mode_is_the_float64_ranking(filled: tuple[Store, EmbedderDouble], limit: int) -> None:
+def test_r116_vector_mode_is_the_float64_ranking(filled: tuple[Store, EmbedderDouble], limit: int) -> None:
     store, embedder = filled
     rows = Rows(store, embedder)
     for number, text in enumerate(queries(12)):
@@ -89,7 +89,7 @@ def test_vector_mode_is_the_float64_ranking(filled: tuple[Store, EmbedderDouble]
         assert all(chunk.vector_score == chunk.score and chunk.lexical_score is None for chunk in found.chunks)
 
 
-def test_lexical_mode_is_bm25(filled: tuple[Store, EmbedderDouble]) -> None:
+def test_r64_r116_lexical_mode_is_bm25(filled: tuple[Store, EmbedderDouble]) -> None:
     store, embedder = filled
     rows = Rows(store, embedder)
     for number, text in enumerate(queries(40)):
@@ -107,7 +107,7 @@ def test_lexical_mode_is_bm25(filled: tuple[Store, EmbedderDouble]) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 9, 1000])
-def test_hybrid_mode_is_the_sum_of_both_standardised(filled: tuple[Store, EmbedderDouble], limit: int) -> None:
+def test_r116_hybrid_mode_is_the_sum_of_both_standardised(filled: tuple[Store, EmbedderDouble], limit: int) -> None:
     store, embedder = filled
     rows = Rows(store, embedder)
     for number, text in enumerate([*queries(12, seed=5), "zzz unknownword"]):
@@ -150,7 +150,7 @@ def test_least_score_and_hits_per_document_bound_the_answer(filled: tuple[Store,
 
 
 vector_sets = st.builds(
-    lambda seed, count, dim, spread: _unit_rows(seed, count, dim, spread),
+    lambda *parts: _unit_rows(*parts),  # noqa: PLW0108 - defined below
     st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([1, 2, 3, 8, 33, 64]), st.sampled_from([1.0, 1e-2, 1e-4, 1e-6, 0.0]))
 
 
@@ -216,7 +216,7 @@ def test_codes_scan_alike_without_the_vector_library(monkeypatch: pytest.MonkeyP
 
 @settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.lists(st.floats(-5e3, 5e3), max_size=40), st.integers(0, 40))
-def test_moments_add_up_over_shards(scores: list[float], cut: int) -> None:
+def test_r117_r118_moments_add_up_over_shards(scores: list[float], cut: int) -> None:
     whole = fusion.Moments.of(np.array(scores, float))
     parts = fusion.Moments.of(np.array(scores[:cut], float)) + fusion.Moments.of(np.array(scores[cut:], float))
     assert whole == parts

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent.parent)]
-from embedder_double import EmbedderDouble
+from embedder_double import EmbedderDouble  # noqa: E402 - run as a script too
 
-from rag_stdlib import Config, Err, Runtime, rag_compact, rag_delete, rag_ingest, rag_reembed
+from rag_stdlib import Config, Err, Runtime, rag_compact, rag_delete, rag_ingest, rag_reembed  # noqa: E402 - run as a script too
 
 PATH = "index.db"
 
