@@ -114,7 +114,8 @@ def _query(runtime: Runtime, index_path: str, query: str, limit: int, options: Q
     store = runtime.store
     from rag_stdlib.index import search
 
-    asked = search.Query(query, limit, mode, options.filters(), options.min_score, options.per_document)
+    asked = search.Query(query, limit, mode, options.filters(), options.min_score, options.per_document,
+                         runtime.config.rag.vector_memory_mb * 1_000_000)
     found = search.search(store, index_path, asked, runtime.embedder if mode != "lexical" else None)
     notes = found.notes
     if options.mode is None and not runtime.has_embedder:

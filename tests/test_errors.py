@@ -13,7 +13,6 @@ from rag_stdlib.errors import ERRORS, Failure, errors_markdown, fail, rag_error
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "rag_stdlib").rglob("*.py"))
-MAKERS = {"fail", "rag_error", "Fault", "ProviderFault"}
 
 
 def fields_of(code: str) -> set[str]:

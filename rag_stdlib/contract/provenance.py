@@ -31,12 +31,11 @@ def chunk_is_grounded(chunk: RagChunkEnvelope) -> bool:
     """
     try:
         key = provenance_key(chunk.doc_id, chunk.start_char, chunk.end_char, chunk.text)
-        digest = content_sha256(chunk.text)
-    except (UnicodeEncodeError, struct.error):  # a lone surrogate or a negative offset: not made by any ingest
+        spans = (chunk.end_char - chunk.start_char, chunk.end_byte - chunk.start_byte)
+        return (
+            (chunk.provenance_key, chunk.content_sha256) == (key, content_sha256(chunk.text))
+            and spans == (len(chunk.text), len(chunk.text.encode()))
+            and chunk.chunk_id == f"{chunk.doc_id}:{chunk.ordinal}"
+        )
+    except (UnicodeEncodeError, struct.error, TypeError, AttributeError):  # no text, no offset: not made by any ingest
         return False
-    spans = (chunk.end_char - chunk.start_char, chunk.end_byte - chunk.start_byte)
-    return (
-        (chunk.provenance_key, chunk.content_sha256) == (key, digest)
-        and spans == (len(chunk.text), len(chunk.text.encode()))
-        and chunk.chunk_id == f"{chunk.doc_id}:{chunk.ordinal}"
-    )

@@ -7,6 +7,7 @@ they depend on the stored vectors alone: not on row order, batch size or the mac
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
     Seqs = npt.NDArray[np.int64]
+    Positions = npt.NDArray[np.int64]
 
 _LEVELS: Final = 127.0
 _SLACK: Final = 1e-6  # float32 rounding of scales, errors and norms, and the rounding of final scores
@@ -69,22 +71,44 @@ def _products(codes: npt.NDArray[np.int8], query: npt.NDArray[np.int8]) -> Float
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One query against all rows: approximate scores and, per row, how far the true score can lie from them."""
+    """One query against all rows: approximate scores and, per row, how far the true score can lie from them.
+
+    `rows` gives the float rows at positions, from memory or, where they are too many to keep, from the index again.
+    """
 
     seqs: Seqs
-    rows: Matrix
+    rows: Callable[[Positions], Matrix]
     query: npt.NDArray[np.float32]
     score: Floats
     bound: Floats
 
-    def rescore(self, positions: npt.NDArray[np.int64]) -> Floats:
+    def rescore(self, positions: Positions) -> Floats:
         """Return the exact scores at the given positions."""
-        return exact_scores(self.rows[positions], self.query)
+        return exact_scores(self.rows(positions), self.query)
 
 
-def scan(seqs: Seqs, rows: Matrix, query: npt.NDArray[np.float32]) -> Scan:
-    """Score every row approximately, with proven bounds, for a unit query vector of shape (dim,)."""
-    codes, asked = encode(rows), encode(query[None])
-    score = _products(codes.code, asked.code[0]) * codes.scale * asked.scale[0]
-    bound = codes.error + asked.error[0] * (1.0 + codes.error) + _SLACK
-    return Scan(seqs, rows, query, score, bound)
+def scan(blocks: Iterable[tuple[Seqs, Matrix]], query: npt.NDArray[np.float32], again: Callable[[Seqs], Matrix],
+         keep_bytes: int) -> Scan:
+    """Score every row approximately, with proven bounds, for a unit query vector of shape (dim,).
+
+    Float rows are kept up to `keep_bytes` in all; beyond that none are, and those to rescore are read by `again(seqs)`.
+    """
+    asked = encode(query[None])
+    seqs, scores, bounds = [np.empty(0, np.int64)], [np.empty(0)], [np.empty(0)]
+    kept, size = [np.empty((0, len(query)), np.float32)], 0
+    for some, rows in blocks:
+        codes = encode(rows)
+        seqs.append(some)
+        scores.append(_products(codes.code, asked.code[0]) * codes.scale * asked.scale[0])
+        bounds.append(codes.error + asked.error[0] * (1.0 + codes.error) + _SLACK)
+        size += rows.nbytes
+        if size <= keep_bytes:
+            kept.append(rows)
+        else:
+            kept.clear()
+    all_seqs, whole = np.concatenate(seqs), np.concatenate(kept) if kept else None
+
+    def rows_at(positions: Positions) -> Matrix:
+        return whole[positions] if whole is not None else again(all_seqs[positions])
+
+    return Scan(all_seqs, rows_at, query, np.concatenate(scores), np.concatenate(bounds))

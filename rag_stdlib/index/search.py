@@ -23,6 +23,8 @@ from rag_stdlib.text.normalize import query_terms
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rag_stdlib.embed.protocol import Matrix
+
 SEARCH_EFFECT: Final = "std.rag.search"
 CHUNK_COLUMNS: Final = (
     "c.seq, c.doc_id, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.ordinal, c.start_line, "
@@ -32,7 +34,10 @@ CHUNK_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for. `per_document` bounds the hits of one document, `min_score` their score in the mode's unit."""
+    """What to look for. `per_document` bounds the hits of one document, `min_score` their score in the mode's unit.
+
+    `vector_bytes` bounds the float vectors held in memory at once.
+    """
 
     text: str
     limit: int
@@ -40,6 +45,7 @@ class Query:
     filters: Filters = NO_FILTERS
     min_score: float | None = None
     per_document: int | None = None
+    vector_bytes: int = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ class _Ranking:
         if query.mode != "vector":
             self._seqs, self._scores = lexical.scores(connection, terms)
         if vector is not None:
-            self._scan = scan.scan(*vectors.load(connection, len(vector)), vector)
+            self._scan = _scan(connection, vector, query.vector_bytes)
 
     def best(self, k: int) -> fusion.Ranked:
         if self._scan is None:
@@ -157,6 +163,16 @@ class _Ranking:
             match = self._seqs[order][at] == seqs
             by_row[match] = self._scores[order][at[match]]
         return by_row
+
+
+def _scan(connection: apsw.Connection, vector: npt.NDArray[np.float32], keep_bytes: int) -> scan.Scan:
+    dim = len(vector)
+
+    def again(seqs: npt.NDArray[np.int64]) -> Matrix:
+        found = vectors.load_some(connection, seqs.tolist(), dim)
+        return np.array([found[seq] for seq in seqs.tolist()], np.float32).reshape(-1, dim)
+
+    return scan.scan(vectors.blocks(connection, dim), vector, again, keep_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
 
 
-def rows(connection: apsw.Connection, statement: str, bindings: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-    """Run a statement and iterate over its rows."""
+def rows(connection: apsw.Connection, statement: str, bindings: Sequence[Any] = ()) -> Any:  # noqa: ANN401 - a cursor of rows of any values
+    """Run a statement; iterate over its rows, or fetch them."""
     return connection.execute(statement, bindings)
 
 

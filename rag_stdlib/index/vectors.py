@@ -5,8 +5,9 @@ vec0 keeps its vectors in blobs of 1,024 rows with a bitmap of the rows in use, 
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
@@ -67,40 +68,49 @@ def count(connection: apsw.Connection) -> int:
     return number(connection, "SELECT count(*) FROM rag_vectors_rowids")
 
 
+def blocks(connection: apsw.Connection, dim: int) -> Iterator[tuple[npt.NDArray[np.int64], Matrix]]:
+    """Read all vectors a block at a time: seqs of shape (n,) and float32 rows of shape (n, dim), in storage order."""
+    import numpy as np
+
+    if not exists(connection):
+        return
+    for validity, rowids, blob in sql_rows(
+        connection,
+        "SELECT c.validity, c.rowids, v.vectors FROM rag_vectors_chunks c "
+        "JOIN rag_vectors_vector_chunks00 v ON v.rowid = c.chunk_id ORDER BY c.chunk_id"
+    ):
+        used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
+        if (len(rowids), len(blob)) != (len(used) * 8, len(used) * dim * 4):
+            raise apsw.CorruptError("a block of vectors does not have the size that its bitmap and dimension say")
+        yield np.frombuffer(rowids, "<i8")[used], np.frombuffer(blob, "<f4").reshape(-1, dim)[used]
+
+
 def load(connection: apsw.Connection, dim: int) -> tuple[npt.NDArray[np.int64], Matrix]:
-    """Read all vectors: seqs of shape (n,) and float32 rows of shape (n, dim), in storage order."""
+    """Read all vectors at once; see `blocks`."""
     import numpy as np
 
     seqs, rows = [np.empty(0, np.int64)], [np.empty((0, dim), np.float32)]
-    if exists(connection):
-        for validity, rowids, blob in sql_rows(
-            connection,
-            "SELECT c.validity, c.rowids, v.vectors FROM rag_vectors_chunks c "
-            "JOIN rag_vectors_vector_chunks00 v ON v.rowid = c.chunk_id ORDER BY c.chunk_id"
-        ):
-            used = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little").astype(bool)
-            if (len(rowids), len(blob)) != (len(used) * 8, len(used) * dim * 4):
-                raise apsw.CorruptError("a block of vectors does not have the size that its bitmap and dimension say")
-            seqs.append(np.frombuffer(rowids, "<i8")[used])
-            rows.append(np.frombuffer(blob, "<f4").reshape(-1, dim)[used])
+    for some_seqs, some_rows in blocks(connection, dim):
+        seqs.append(some_seqs)
+        rows.append(some_rows)
     return np.concatenate(seqs), np.concatenate(rows)
 
 
 def load_some(connection: apsw.Connection, seqs: Sequence[int], dim: int) -> dict[int, npt.NDArray[np.float32]]:
-    """Read the vectors of the given chunks; chunks without one are absent from the result."""
+    """Read the vectors of the given chunks, each block once; chunks without one are absent from the result."""
     import numpy as np
 
     found: dict[int, npt.NDArray[np.float32]] = {}
     if not exists(connection):
         return found
     width = dim * 4
-    for seq, vector in sql_rows(
-        connection,
-        "SELECT r.rowid, substr(v.vectors, r.chunk_offset * ?1 + 1, ?1) FROM rag_vectors_rowids r "
-        "JOIN rag_vectors_vector_chunks00 v ON v.rowid = r.chunk_id WHERE r.rowid IN (SELECT value FROM json_each(?2))",
-        (width, json.dumps(list(seqs)))
-    ):
-        if len(vector) != width:
-            raise apsw.CorruptError("a stored vector is cut short")
-        found[seq] = np.frombuffer(vector, "<f4")
+    places = sql_rows(connection, "SELECT chunk_id, rowid, chunk_offset FROM rag_vectors_rowids "
+                                  "WHERE rowid IN (SELECT value FROM json_each(?)) ORDER BY chunk_id", (json.dumps(list(seqs)),))
+    for block, members in itertools.groupby(places.fetchall(), key=lambda place: place[0]):
+        stored = sql_rows(connection, "SELECT vectors FROM rag_vectors_vector_chunks00 WHERE rowid = ?", (block,)).fetchall()
+        for _, seq, offset in members:
+            vector = stored[0][0][offset * width:(offset + 1) * width] if stored else b""
+            if len(vector) != width:
+                raise apsw.CorruptError("a stored vector is cut short")
+            found[seq] = np.frombuffer(vector, "<f4")
     return found

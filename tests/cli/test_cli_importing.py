@@ -35,7 +35,7 @@ DOCUMENTS = (
 
 def old_index(path: Path, documents: Sequence[tuple[Any, ...]] = DOCUMENTS, schema: str = SCHEMA) -> Path:
     connection = apsw.Connection(str(path))
-    connection.execute(schema)
+    list(connection.execute(schema))
     connection.executemany("INSERT INTO rag_documents VALUES (?, ?, ?, ?)", documents)
     connection.execute("INSERT INTO rag_chunks SELECT id || ':0', id, source, text, 0, length(text), 'rag_x' FROM rag_documents")
     connection.execute("INSERT INTO rag_chunk_embeddings SELECT chunk_id, 2, '[0.1, 0.2]' FROM rag_chunks")

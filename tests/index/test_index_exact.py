@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_oracle import WORDS, bm25, coded_cosines, corpus, cosines, queries, standardised
 
+from rag_stdlib import Config, QueryOptions, RagConfig, Runtime, rag_ingest, rag_query
+from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.errors import Failure
 from rag_stdlib.index import fusion, lexical, scan, vectors
 from rag_stdlib.index.filters import Filters
@@ -162,12 +164,29 @@ def _unit_rows(seed: int, count: int, dim: int, spread: float) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
+def scanned(seqs: np.ndarray, rows: np.ndarray, query: np.ndarray, keep_bytes: int = 2**30) -> scan.Scan:
+    """Scan rows given in blocks of sixteen, as the index gives them in blocks of 1,024."""
+    at = {seq: position for position, seq in enumerate(seqs.tolist())}
+    blocks = [(seqs[start:start + 16], rows[start:start + 16]) for start in range(0, len(rows), 16)]
+    return scan.scan(blocks, query, lambda wanted: rows[[at[seq] for seq in wanted.tolist()]], keep_bytes)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 16 * 64 * 4, 2**30])
+def test_rows_that_are_not_kept_are_read_again_and_score_the_same(keep_bytes: int) -> None:
+    rows = _unit_rows(5, 100, 64, 1.0)
+    seqs = np.arange(99) * 7
+    kept, other = scanned(seqs, rows[1:], rows[0]), scanned(seqs, rows[1:], rows[0], keep_bytes)
+    assert kept.score.tolist() == other.score.tolist()
+    positions = np.array([98, 3, 50, 0])
+    assert kept.rescore(positions).tolist() == other.rescore(positions).tolist() == cosines(rows[1:][positions], rows[0])
+
+
 @settings(deadline=None, max_examples=150, derandomize=True)
 @given(vector_sets, st.integers(1, 70), st.data())
 def test_scan_gives_the_exact_best_k_with_all_ties(rows: np.ndarray, k: int, data: st.DataObject) -> None:
     query, rows = rows[0], rows[1:]
     allowed = np.array(sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1))))
-    one = scan.scan(np.arange(len(rows)) * 3, rows, query)
+    one = scanned(np.arange(len(rows)) * 3, rows, query)
     exact = np.array(cosines(rows, query))
     assert np.all(np.abs(one.score - rows.astype(float) @ query.astype(float)) <= one.bound)
     ranked = fusion.best_vector(one, allowed, k)
@@ -183,11 +202,11 @@ def test_hybrid_best_k_does_not_depend_on_k_or_row_order(rows: np.ndarray, k: in
     rng = np.random.default_rng(seed)
     words = np.where(rng.random(len(rows)) < 0.5, 0.0, rng.integers(1, 4, len(rows)) * 1.5).round(9)
     seqs = np.arange(len(rows))
-    whole = fusion.best_hybrid(scan.scan(seqs, rows, query), seqs, words, len(rows))
+    whole = fusion.best_hybrid(scanned(seqs, rows, query), seqs, words, len(rows))
     scores = dict(zip(whole.seqs.tolist(), whole.score.tolist(), strict=True))
     assert len(scores) == len(rows)
     order = rng.permutation(len(rows))
-    some = fusion.best_hybrid(scan.scan(seqs[order], rows[order], query), seqs, words[order], k)
+    some = fusion.best_hybrid(scanned(seqs[order], rows[order], query), seqs, words[order], k)
     cut = sorted(scores.values(), reverse=True)[min(k, len(rows)) - 1]
     assert dict(zip(some.seqs.tolist(), some.score.tolist(), strict=True)) == {
         seq: score for seq, score in scores.items() if score >= cut}
@@ -195,7 +214,7 @@ def test_hybrid_best_k_does_not_depend_on_k_or_row_order(rows: np.ndarray, k: in
 
 def test_a_thousand_random_vectors_of_64_dimensions() -> None:
     rows = _unit_rows(11, 1_000, 64, 1.0)
-    one = scan.scan(np.arange(1_000), rows[1:], rows[0])
+    one = scanned(np.arange(1_000), rows[1:], rows[0])
     exact = cosines(rows[1:], rows[0])
     for k in (1, 10, 100, 1_000):
         found = fusion.best_vector(one, np.arange(1_000), k)
@@ -207,10 +226,10 @@ def test_a_thousand_random_vectors_of_64_dimensions() -> None:
 def test_codes_scan_alike_without_the_vector_library(monkeypatch: pytest.MonkeyPatch) -> None:
     for dim in (64, 1_041):
         rows = _unit_rows(3, 50, dim, 1.0)
-        fast = scan.scan(np.arange(50), rows[1:], rows[0])
+        fast = scanned(np.arange(50), rows[1:], rows[0])
         with monkeypatch.context() as patch:
             patch.setitem(__import__("sys").modules, "simsimd", None)
-            plain = scan.scan(np.arange(50), rows[1:], rows[0])
+            plain = scanned(np.arange(50), rows[1:], rows[0])
         assert fast.score.tolist() == plain.score.tolist()
 
 
@@ -286,3 +305,19 @@ def test_random_chunks_survive_many_inserts_and_deletes_of_whole_blocks(tmp_path
     fresh = embedder.embed([str(texts[seq]) for seq in seqs.tolist()], "passage")
     for seq, row, again in zip(seqs.tolist(), rows, fresh, strict=True):
         assert row.tobytes() == some[seq].tobytes() == own[seq].tobytes() == again.tobytes()
+
+
+def test_little_memory_for_vectors_changes_no_answer(tmp_path: Path) -> None:
+    """300 vectors of 1,024 dimensions are 1.2 MB, more than the one megabyte allowed."""
+    words = [f"word{number % 97} thing{number % 31} item{number}." for number in range(300)]
+    found = []
+    for megabytes in (1, 512):
+        config = Config(root=str(tmp_path), rag=RagConfig(vector_memory_mb=megabytes))
+        with Runtime(config, embedder=HashingEmbedder(1_024)):
+            rag_ingest("wide.db", "d", "s", "\n".join(words), 20).unwrap()
+            for mode in ("vector", "hybrid"):
+                hits = rag_query("wide.db", "thing7 word3", 300, QueryOptions(mode=mode)).unwrap()
+                found.append([hit.to_dict() for hit in hits])
+    assert len(found[0]) >= 300
+    assert found[0] == found[2]
+    assert found[1] == found[3]

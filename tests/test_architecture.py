@@ -1,0 +1,145 @@
+"""The house: which module may import which, what stays unopened, and how large a room may get."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for package in ("rag_stdlib", "replay") for file in sorted((ROOT / package).rglob("*.py"))
+}
+
+# From the top to the bottom; a module imports from its own layer and from those below it.
+LAYERS = [
+    ("rag_stdlib.cli", "rag_stdlib.serve", "rag_stdlib.adapters", "rag_stdlib.__main__"),
+    ("rag_stdlib", "rag_stdlib.mesh", "rag_stdlib.proof", "rag_stdlib.corpus", "rag_stdlib.tools", "rag_stdlib.edge", "rag_stdlib.aio",
+     "rag_stdlib.runtime", "rag_stdlib.options"),
+    ("rag_stdlib.index", "rag_stdlib.embed", "rag_stdlib.text"),
+    ("rag_stdlib.contract", "rag_stdlib.effects", "rag_stdlib.config", "rag_stdlib.root", "rag_stdlib.values"),
+    ("rag_stdlib.records",),
+    ("rag_stdlib.errors",),
+    ("rag_stdlib.result",),
+]
+HEAVY = ("numpy", "apsw", "openai", "ollama", "rich", "typer", "onnxruntime", "simsimd", "sqlite_vec", "regex", "pypdf", "docx", "selectolax",
+         "tokenizers", "asyncio", "pathspec", "httpx")
+WORLD = {"os", "io", "socket", "time", "datetime", "pathlib", "subprocess", "sqlite3", "tempfile", "shutil", "urllib", "http", "ssl", "random",
+         "secrets", "threading", "asyncio", "apsw", "openai", "ollama", "httpx"}
+
+
+@cache
+def imports(module: str) -> dict[str, int]:
+    """Return every module that a module imports anywhere (for a type only, too), with its line."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno} imports relatively"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found[inner if inner in SOURCES else str(node.module)] = node.lineno
+    return found
+
+
+def layer(module: str) -> int:
+    names = [(name, number) for number, layer_names in enumerate(LAYERS) for name in layer_names]
+    return max(((len(name), number) for name, number in names if module == name or module.startswith(f"{name}.")), default=(0, -1))[1]
+
+
+def inner_imports(module: str) -> list[str]:
+    return [name for name in imports(module) if name in SOURCES]
+
+
+def type_only(module: str) -> set[str]:
+    """Return what a module imports under TYPE_CHECKING alone."""
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    guarded = [inner for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" for inner in ast.walk(node)]
+    names = {str(node.module) for node in guarded if isinstance(node, ast.ImportFrom)}
+    others = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in guarded}
+    return names - others
+
+
+def test_there_is_a_house() -> None:
+    assert len(SOURCES) > 60
+    assert layer("rag_stdlib.index.store") == 2
+    assert layer("rag_stdlib.text.loaders.pdf") == 2
+    assert layer("rag_stdlib.toolshed") == 1, "what is not listed stands with the public face"
+
+
+def test_arrows_point_down() -> None:
+    backwards = [
+        f"{module} -> {name} (line {imports(module)[name]})" for module in SOURCES if module.startswith("rag_stdlib")
+        for name in inner_imports(module) if name.startswith("rag_stdlib") and layer(name) < layer(module) and (module, name) not in ALLOWED]
+    assert backwards == []
+
+
+# `import a.b` runs a package's __init__ first, whatever the arrow; and the options' own conversion stands with the options.
+ALLOWED: set[tuple[str, str]] = set()
+
+
+@pytest.mark.parametrize(("one", "other"), [
+    ("rag_stdlib.text", "rag_stdlib.embed"), ("rag_stdlib.embed", "rag_stdlib.text"), ("rag_stdlib.text", "rag_stdlib.index"),
+    ("rag_stdlib.embed", "rag_stdlib.index"), ("rag_stdlib.contract", "rag_stdlib.root"), ("rag_stdlib.contract", "rag_stdlib.config"),
+    ("rag_stdlib.contract", "rag_stdlib.effects"), ("rag_stdlib.root", "rag_stdlib.config"), ("rag_stdlib.index", "rag_stdlib.config"),
+    ("rag_stdlib.embed", "rag_stdlib.config"), ("rag_stdlib.text", "rag_stdlib.root"),
+])
+def test_neighbours_that_know_nothing_of_each_other(one: str, other: str) -> None:
+    def below(module: str, package: str) -> bool:
+        return module == package or module.startswith(f"{package}.")
+
+    known = [(module, name) for module in SOURCES if below(module, one) for name in inner_imports(module) if below(name, other)]
+    assert known == []
+
+
+def test_replay_knows_nothing_of_retrieval() -> None:
+    for module in SOURCES:
+        if module.startswith("replay"):
+            assert [name for name in imports(module) if name.startswith("rag_stdlib")] == []
+
+
+def test_the_contract_opens_no_file_socket_or_clock() -> None:
+    for module in SOURCES:
+        if module.startswith("rag_stdlib.contract"):
+            assert {name.partition(".")[0] for name in imports(module)} & WORLD == set(), module
+            names = {node.id for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
+            assert names & {"open", "__import__", "eval", "exec"} == set(), module
+
+
+def test_only_the_edge_and_the_runtime_know_the_recorder() -> None:
+    users = {module for module in SOURCES if module.startswith("rag_stdlib") and any(name.partition(".")[0] == "replay" for name in imports(module))}
+    assert users <= {"rag_stdlib.edge", "rag_stdlib.runtime"}
+
+
+def test_the_standard_sqlite_module_is_never_used() -> None:
+    assert [module for module in SOURCES if "sqlite3" in imports(module)] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {module: {name for name in inner_imports(module) if name not in type_only(module) and name != module} for module in SOURCES}
+    order = list(TopologicalSorter(graph).static_order())
+    assert order.index("rag_stdlib.result") < order.index("rag_stdlib.errors") < order.index("rag_stdlib.tools")
+
+
+@pytest.mark.parametrize("statement", ["import rag_stdlib", "import replay", "import rag_stdlib.contract.provenance"])
+def test_importing_loads_nothing_heavy(statement: str) -> None:
+    program = f"{statement}\nimport sys\nprint([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_file_has_at_most_400_lines_and_a_function_50(module: str) -> None:
+    text = SOURCES[module].read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert (node.end_lineno or 0) - node.lineno < 50, f"{module}.{node.name}"
