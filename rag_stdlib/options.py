@@ -43,7 +43,7 @@ class QueryOptions(Record):
         """
         if self.mode is not None and self.mode not in MODES:
             raise fail("invalid_option", name="mode", reason=f"must be one of {', '.join(MODES)}, not {self.mode!r}")
-        if self.min_score is not None and not (_is_number(self.min_score) and math.isfinite(self.min_score)):
+        if self.min_score is not None and not _is_finite(self.min_score):
             raise fail("invalid_option", name="min_score", reason="must be a finite number")
         if self.per_document is not None and not (type(self.per_document) is int and self.per_document >= 1):
             raise fail("invalid_option", name="per_document", reason="must be a whole number, at least 1")
@@ -85,8 +85,13 @@ def _several(value: Any) -> tuple[Any, ...] | None:  # noqa: ANN401 - one value 
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _check_string(name: str, value: object) -> None:
