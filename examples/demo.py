@@ -21,7 +21,7 @@ QUESTIONS = (
     "how do I validate data with Python type hints?",
     "turn PDF pages into text",
     "make random test inputs and shrink the failing ones",
-    "find out which lines of my code the tests never ran",
+    "encrypt a message and sign it with a private key",
 )
 CONFIGURATION = """\
 [io]

@@ -208,14 +208,18 @@ def _problem(key: _Key, value: object) -> str:
         name = {str: "a string", int: "a whole number", float: "a number"}[key.kind]
         return f"must be {name}, not {_toml_name(value)}"
     if isinstance(value, str):
-        if key.words and value not in key.words:
-            return f"is {value!r}{_nearest(value, key.words)}"
-        if "\0" in value:
-            return "must not hold U+0000"
-        return "" if key.blank or value.strip() else "must not be empty"
+        return _string_problem(key, value)
     if key.least is not None and key.most is not None and not key.least <= cast("float", value) <= key.most:
         return f"must lie between {key.least:g} and {key.most:g}, not {value}"
     return ""
+
+
+def _string_problem(key: _Key, value: str) -> str:
+    if key.words and value not in key.words:
+        return f"is {value!r}{_nearest(value, key.words)}"
+    if "\0" in value:
+        return "must not hold U+0000"
+    return "" if key.blank or value.strip() else "must not be empty"
 
 
 def _list_problem(key: _Key, value: object) -> str:

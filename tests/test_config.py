@@ -276,7 +276,7 @@ def test_the_example_has_every_key_in_its_section() -> None:
 
 @pytest.mark.parametrize(("number", "section", "key"), example_lines())
 def test_each_optional_line_of_the_example_loads_when_it_is_uncommented(tmp_path: Path, number: int, section: str, key: str) -> None:
-    lines = [line for line in EXAMPLE.read_text(encoding="utf-8").splitlines()]
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     lines[number] = lines[number].removeprefix("# ")
     text = "\n".join(line for place, line in enumerate(lines) if place == number or not line.startswith(f"{key} = "))
     read = load(tmp_path, text, KEY)

@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 
 from rag_stdlib import Config, Runtime, rag_ingest, rag_search
 from rag_stdlib.edge import TOOLS
-from rag_stdlib.effects import EFFECTS, RAG_READ, RAG_WRITE, Effect, authority, carry, compose, deterministic, grant, refusal, uses
+from rag_stdlib.effects import (
+    EFFECTS,
+    RAG_READ,
+    RAG_WRITE,
+    Effect,
+    authority,
+    carry,
+    compose,
+    deterministic,
+    grant,
+    refusal,
+    uses,
+)
 from rag_stdlib.result import RagError
 
 BOTH = frozenset(EFFECTS)

@@ -21,13 +21,12 @@ def fields_of(code: str) -> set[str]:
 
 def made() -> list[tuple[str, str, set[str]]]:
     """List (place, code, fields) of every error made with a code written out."""
-    found = []
-    for file in SOURCES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"fail", "rag_error"} \
-                    and isinstance(node.args[0], ast.Constant):
-                found.append((f"{file.relative_to(ROOT)}:{node.lineno}", str(node.args[0].value), {str(key.arg) for key in node.keywords}))
-    return found
+    return [
+        (f"{file.relative_to(ROOT)}:{node.lineno}", str(node.args[0].value), {str(key.arg) for key in node.keywords})
+        for file in SOURCES for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"fail", "rag_error"}
+        and isinstance(node.args[0], ast.Constant)
+    ]
 
 
 def test_every_error_made_is_of_the_table_and_fills_its_template() -> None:

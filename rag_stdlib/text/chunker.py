@@ -21,6 +21,7 @@ MAX_CHUNKS: Final = 200_000
 
 # Unicode White_Space. Python's str.isspace() also takes U+001C..U+001F, which std/rag keeps.
 WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_BLANKS: Final = frozenset(WHITE_SPACE)
 _STOPS: Final = ".!?\n"
 _CJK_STOPS: Final = "\u3002\uff01\uff1f\uff0e"
 
@@ -93,13 +94,15 @@ def chunk_text(text: str, max_chars: int, overlap: int | None = None, options: C
         raise fail("invalid_chunk_chars")
     wanted = default_overlap(max_chars) if overlap is None else overlap
     blocks = markdown.scan(text) if options.markdown else markdown.NO_BLOCKS
-    starts, ends = ByteOffsets(text), ByteOffsets(text)
+    start_bytes, end_bytes = ByteOffsets(text), ByteOffsets(text)
+    narrow = text.isascii()  # characters are bytes
     chunks: list[Chunk] = []
     for start, end in _spans(text, max_chars, min(max(wanted, 0), max_chars - 1), options, blocks):
         if len(chunks) == MAX_CHUNKS:
             raise fail("too_many_chunks", cap=MAX_CHUNKS, chunk_chars=max_chars)
         context = blocks.table_header(start) if options.markdown else ""
-        chunks.append(Chunk(len(chunks), start, end, starts.at(start), ends.at(end), text[start:end], context))
+        first, behind = (start, end) if narrow else (start_bytes.at(start), end_bytes.at(end))
+        chunks.append(Chunk(len(chunks), start, end, first, behind, text[start:end], context))
     return chunks
 
 
@@ -133,9 +136,11 @@ def _spans(text: str, max_chars: int, overlap: int, options: ChunkOptions,
 
 
 def _trimmed(text: str, start: int, end: int, clusters: Clusters | None) -> tuple[int, int]:
-    piece = text[start:end]
-    left = end - len(piece.lstrip(WHITE_SPACE))
-    right = start + len(piece.rstrip(WHITE_SPACE))
+    left, right = start, end
+    while left < right and text[left] in _BLANKS:
+        left += 1
+    while left < right and text[right - 1] in _BLANKS:
+        right -= 1
     if clusters and left < right:  # a blank can be the base of a combining mark, or follow a prefixed sign
         return clusters.start(left), clusters.end(right)
     return left, right

@@ -16,14 +16,11 @@ class ByteOffsets:
     def __init__(self, text: str) -> None:
         """Start at the beginning of `text`."""
         self._text = text
-        self._ascii = text.isascii()
         self._char = 0
         self._byte = 0
 
     def at(self, char: int) -> int:
         """Return the byte offset of `char`, which is not less than at the call before."""
-        if self._ascii:
-            return char
         self._byte += len(self._text[self._char:char].encode())
         self._char = char
         return self._byte
