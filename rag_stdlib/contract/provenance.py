@@ -14,13 +14,19 @@ def provenance_key(doc_id: str, start_char: int, end_char: int, text: str) -> st
     `start_char` and `end_char` are the trimmed, half-open offsets in code points of the whole document. The key is a
     content address, not a signature: it proves that the parts belong together, not who wrote them.
     """
-    span = struct.pack("<QQ", start_char, end_char)
-    return "rag_" + hashlib.sha256(doc_id.encode() + span + text.encode()).hexdigest()
+    return key_and_digest(doc_id, start_char, end_char, text)[0]
 
 
 def content_sha256(text: str) -> str:
     """Compute the SHA-256 of the UTF-8 bytes of `text`, in lowercase hex."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_and_digest(doc_id: str, start_char: int, end_char: int, text: str) -> tuple[str, str]:
+    """Compute `provenance_key` and `content_sha256` of a chunk, encoding its text once."""
+    encoded = text.encode()
+    bound = doc_id.encode() + struct.pack("<QQ", start_char, end_char) + encoded
+    return "rag_" + hashlib.sha256(bound).hexdigest(), hashlib.sha256(encoded).hexdigest()
 
 
 def chunk_is_grounded(chunk: RagChunkEnvelope) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import apsw
 
-from rag_stdlib.text.normalize import index_terms
+from rag_stdlib.text.normalize import index_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,13 +19,13 @@ DECIMALS: Final = 9  # of every score that leaves the index
 def add(connection: apsw.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Index the texts of new chunks, given as (seq, text)."""
     connection.executemany("INSERT INTO rag_lexical(rowid, terms) VALUES (?, ?)",
-                           ((seq, index_terms(text)) for seq, text in rows))
+                           ((seq, index_text(text)) for seq, text in rows))
 
 
 def remove(connection: apsw.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Take chunks out, given as (seq, the text that was indexed): FTS5 needs the very terms it was given."""
     connection.executemany("INSERT INTO rag_lexical(rag_lexical, rowid, terms) VALUES ('delete', ?, ?)",
-                           ((seq, index_terms(text)) for seq, text in rows))
+                           ((seq, index_text(text)) for seq, text in rows))
 
 
 def rebuild(connection: apsw.Connection) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from rag_stdlib.contract.provenance import content_sha256, provenance_key
+from rag_stdlib.contract.provenance import content_sha256, key_and_digest
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, schema, vectors
@@ -147,14 +147,18 @@ def _insert(connection: apsw.Connection, document: SourceDocument, row: tuple[An
         "INSERT INTO rag_documents(id, source, media_type, text, content_sha256, metadata, line_anchors, page_anchors, "
         "chunk_chars, chunker, chunks) VALUES (?,?,?,?,?,?,?,?,?,?,?)", row)
     first = number(connection, "SELECT coalesce(max(seq), 0) + 1 FROM rag_chunks")
-    lines = LineNumbers(document.text, document.lines)
-    connection.executemany(_INSERT_CHUNK, (
-        (first + chunk.ordinal, document.doc_id + f":{chunk.ordinal}", document.doc_id, document.source, chunk.text,
-         chunk.start_char, chunk.end_char, provenance_key(document.doc_id, chunk.start_char, chunk.end_char, chunk.text),
-         chunk.ordinal, chunk.start_byte, chunk.end_byte, lines.at(chunk.start_char), lines.at(chunk.end_char - 1),
-         page_at(document.pages, chunk.start_char), content_sha256(chunk.text), chunk.context)
-        for chunk in chunks))
+    connection.executemany(_INSERT_CHUNK, _chunk_rows(first, document, chunks))
     lexical.add(connection, ((first + chunk.ordinal, chunk.text) for chunk in chunks))
+
+
+def _chunk_rows(first: int, document: SourceDocument, chunks: Sequence[Chunk]) -> Iterator[tuple[Any, ...]]:
+    """Make the rows of `_INSERT_CHUNK`."""
+    doc_id, source = document.doc_id, document.source
+    lines = LineNumbers(document.text, document.lines)
+    for ordinal, start, end, start_byte, end_byte, text, context in chunks:
+        key, digest = key_and_digest(doc_id, start, end, text)
+        yield (first + ordinal, doc_id + f":{ordinal}", doc_id, source, text, start, end, key, ordinal, start_byte, end_byte,
+               lines.at(start), lines.at(end - 1), page_at(document.pages, start), digest, context)
 
 
 def _insert_vectors(connection: apsw.Connection, path: str, doc_id: str, identity: EmbedderIdentity,

@@ -124,11 +124,22 @@ def _index_run(match: re.Match[str]) -> str:
 
 
 def index_terms(text: str) -> str:
-    """Return the terms of a document's text, joined by spaces, with repeats and in order."""
+    """Return the terms of a document's text, joined by single spaces, with repeats and in order."""
+    return " ".join(index_text(text).split())
+
+
+def index_text(text: str) -> str:
+    """Return the terms of a document's text as FTS5 is given them: in order, separated by one or more spaces."""
     folded = _folded(text)
-    if not folded.isascii():
-        folded = UNSPACED_RUN.sub(_index_run, folded)
-    return " ".join(_split(folded))
+    if folded.isascii():
+        return " ".join(_split(folded)) if _may_hold_long_term(folded) else folded
+    return " ".join(_split(UNSPACED_RUN.sub(_index_run, folded)))
+
+
+def _may_hold_long_term(folded: str) -> bool:
+    """Tell whether a piece of half the greatest length is without a blank; a term of the greatest length holds such a piece."""
+    half = MAX_TERM_BYTES // 2
+    return any(folded.find(" ", start, start + half) < 0 for start in range(0, len(folded) - half, half))
 
 
 def query_terms(text: str) -> tuple[tuple[str, bool], ...]:

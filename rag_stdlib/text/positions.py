@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import accumulate
 
 from rag_stdlib.records import Anchors
 
@@ -34,7 +35,10 @@ class LineNumbers:
 
     def __init__(self, text: str, anchors: Anchors = ()) -> None:
         """Find the line breaks of `text` once."""
-        self._starts = [0, *(match.end() for match in _LINE_BREAK.finditer(text))]
+        if "\r" in text:
+            self._starts = [0, *(match.end() for match in _LINE_BREAK.finditer(text))]
+        else:  # the same, several times faster
+            self._starts = list(accumulate(map(len, text.split("\n")), lambda start, length: start + length + 1, initial=0))[:-1]
         self._anchors = anchors
         self._anchor_chars = [char for char, _ in anchors]
 
