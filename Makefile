@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench generated clean
 .DEFAULT_GOAL := test
 
 $(VENV)/.ready: pyproject.toml
@@ -25,6 +25,10 @@ lint: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python bench/core.py
 	$(BIN)/python bench/quality.py
+
+generated: $(VENV)/.ready
+	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md
+	$(BIN)/python vectors/make.py
 
 clean:
 	rm -rf $(VENV) demo-data build *.egg-info .coverage* .pytest_cache .mypy_cache .ruff_cache

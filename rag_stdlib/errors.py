@@ -1,6 +1,6 @@
 """The closed table of errors: code, message, meaning, and who can fix it.
 
-`docs/errors.md` is generated from this table (``python -m rag_stdlib.errors``). Inside the library a failure travels
+`docs/errors.md` is generated from this table (``make generated``). Inside the library a failure travels
 as `Failure`; the tool edge turns it into an `Err`. A wrong *shape* of a call is `ToolShapeError` and nothing else.
 """
 
@@ -60,6 +60,9 @@ _ROWS: Final = (
               'mode "{mode}" needs an embedder, and no [rag] table is configured; '
               'use mode "lexical" or configure one',
               "Vector search was asked for by name where none is configured."),
+    ErrorSpec("embedder_unconfigured", "operator",
+              'no embedder is configured to embed with; put [rag] with embedder = "local" (or openai, ollama) into corvid.toml',
+              "Embedding was asked for where no [rag] table is configured."),
     ErrorSpec("zero_query_vector", "caller",
               "the embedder gave a zero vector for this query, so nothing can be ranked by it; rephrase the query",
               "A zero vector has no direction and no cosine."),
@@ -192,7 +195,7 @@ def errors_markdown() -> str:
     lines = [
         "# Error codes",
         "",
-        "Generated from `rag_stdlib/errors.py` by `python -m rag_stdlib.errors`; a test holds the two together.",
+        "Generated from `rag_stdlib/errors.py` by `make generated`; a test holds the two together.",
         "",
         "Every `Err` of a tool carries one of these codes; the command line prints them too. *fix* says who can put it",
         "right: the caller (change the call), the operator (change the installation or its configuration), or nobody.",
@@ -204,7 +207,3 @@ def errors_markdown() -> str:
         message = row.message.replace("\n", " ").replace("|", "\\|")
         lines.append(f"| `{row.code}` | {row.fix} | {message} | {row.meaning} |")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print(errors_markdown(), end="")  # noqa: T201 - this is the generator of docs/errors.md

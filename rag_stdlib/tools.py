@@ -216,7 +216,7 @@ def rag_reembed(index_path: str) -> Result[Reembedded]:
     def work(runtime: Runtime) -> Ok[Reembedded]:
         embedder = runtime.embedder
         if embedder is None:
-            raise fail("mode_needs_embedder", mode="reembed")
+            raise fail("embedder_unconfigured")
         store = runtime.store
         from rag_stdlib.index import maintenance
 

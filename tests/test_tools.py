@@ -78,7 +78,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (lambda: rag_delete(PATH, ""), "invalid_doc_id"), (lambda: rag_delete(PATH, "d"), "index_missing"),
     (lambda: rag_get(PATH, "d"), "index_missing"), (lambda: rag_get(PATH, "\ud800"), "invalid_text"),
     (lambda: rag_stats(PATH), "index_missing"), (lambda: rag_check(PATH), "index_missing"), (lambda: rag_compact(PATH), "index_missing"),
-    (lambda: rag_reembed(PATH), "mode_needs_embedder"),
+    (lambda: rag_reembed(PATH), "embedder_unconfigured"),
     (lambda: rag_ingest_document(PATH, SourceDocument("d", "s", "t", metadata={"a": []}), 5), "invalid_metadata"),  # type: ignore[dict-item]
     (lambda: rag_ingest_document(PATH, SourceDocument("d", "s", "t", metadata=[1]), 5), "invalid_metadata"),  # type: ignore[arg-type]
     (lambda: rag_ingest_document(PATH, SourceDocument("d", "s", "t", metadata={"a": 2**64}), 5), "invalid_metadata"),

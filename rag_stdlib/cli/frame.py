@@ -122,11 +122,8 @@ def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run a registered command and return its exit code."""
     _open_closed_streams()
-    # Commands register themselves on import; they import this module, so this is the place to do it.
-    from rag_stdlib.cli import doctor, importing, ingest, manage, search, setup  # noqa: F401 - for their commands
-
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

@@ -11,7 +11,7 @@ from rag_stdlib.cli.paths import below_root
 from rag_stdlib.cli.progress import bar
 from rag_stdlib.cli.terminal import clean, plural, show, size
 from rag_stdlib.records import CheckReport, IndexStats
-from rag_stdlib.result import Err, RagError
+from rag_stdlib.result import Err
 from rag_stdlib.tools import rag_check, rag_compact, rag_delete, rag_reembed, rag_stats
 
 
@@ -102,9 +102,6 @@ def compact(context: typer.Context, index: Index, as_json: AsJson = False) -> No
 def reembed(context: typer.Context, index: Index, as_json: AsJson = False) -> None:
     """Give every chunk a vector of the configured embedder; an interrupted run goes on where it stopped."""
     with bar("embedding", "texts") as shown, runtime_of(context, progress=shown.update) as runtime:
-        if not runtime.has_embedder:
-            raise CommandError(RagError('no embedder is configured to embed with; put [rag] with embedder = "local" (or openai, '
-                                        "ollama) into corvid.toml", "mode_needs_embedder", "operator"))
         found = value_of(rag_reembed(below_root(runtime, index)))
     if as_json:
         show_json(found.to_dict())

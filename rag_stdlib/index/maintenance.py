@@ -35,7 +35,7 @@ def stats(store: Store, path: str) -> IndexStats:
     if terms != chunks:
         notices.append(f"the lexical index has {terms} rows for {chunks} chunks; run check")
     if identity is not None and held != chunks:
-        notices.append(f"{chunks - held} chunks have no vector; vector and hybrid searches refuse until reembed")
+        notices.append(f"{chunks - held} of {chunks} chunks have no vector; vector and hybrid searches refuse until reembed")
     if mode != "wal":
         why = "this SQLite can lose a write in log mode" if not log_is_safe(version) else "log mode is not to be had here"
         notices.append(f"rollback journal ({mode}): {why}; readers and writers wait for each other")

@@ -150,7 +150,7 @@ class TestConfiguration:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can become somebody who may not read a file")
     def test_one_that_may_not_be_read_is_one_line(self) -> None:
-        child = ("import os\nfrom rag_stdlib.cli.frame import run\nrun(['stats', 'x.db'])\n"  # so that all is imported
+        child = ("import os\nfrom rag_stdlib.cli import manage\nfrom rag_stdlib.cli.frame import run\nrun(['stats', 'x.db'])\n"  # so that all is imported
                  "os.setuid(65534)\nraise SystemExit(run(['stats', 'x.db']))")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -173,7 +173,7 @@ class TestReembed:
     def test_without_an_embedder_it_says_what_to_configure(self, stored: Rag) -> None:
         refused = stored("reembed", "x.db")
         assert (refused.code, refused.out) == (1, "")
-        assert refused.err.startswith("rag: error [mode_needs_embedder]: no embedder is configured to embed with; put [rag]")
+        assert refused.err.startswith("rag: error [embedder_unconfigured]: no embedder is configured to embed with; put [rag]")
 
     def test_a_missing_index_is_refused_before_the_embedder_is_asked(self, rag: Rag, configure: Callable[[Any], None], folder: Path) -> None:
         double = EmbedderDouble()

@@ -249,7 +249,7 @@ def test_reembed_of_no_chunks_and_without_an_embedder(tmp_path: Path, embedder: 
         rag_ingest(PATH, "d", "s", "  ", 40)
         refused = rag_reembed(PATH)
         assert isinstance(refused, Err)
-        assert refused.error.code == "mode_needs_embedder"
+        assert refused.error.code == "embedder_unconfigured"
     with Runtime(Config(), root=tmp_path, embedder=embedder):
         assert (rag_reembed(PATH).unwrap().chunks, embedder.calls) == (0, [])
         missing = rag_reembed("missing.db")
