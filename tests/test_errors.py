@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import runpy
 import string
 from pathlib import Path
 
@@ -82,9 +81,3 @@ def test_the_page_has_a_row_for_each_code() -> None:
     rows = [line for line in errors_markdown().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == list(ERRORS)
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
-
-
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-def test_the_module_run_as_a_program_prints_the_page(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_module("rag_stdlib.errors", run_name="__main__")
-    assert capsys.readouterr().out == errors_markdown()
