@@ -135,10 +135,9 @@ def _embed(embedder: Embedder | None, chunks: Sequence[Chunk], known: Vectors) -
     texts = {content_sha256(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
     missing = [digest for digest in texts if digest not in known]
     found = {digest: known[digest] for digest in texts if digest in known}
-    if missing:
-        for start in range(0, len(missing), SLICE):
-            part = missing[start:start + SLICE]
-            found.update(zip(part, embedder.embed([texts[digest] for digest in part], "passage"), strict=True))
+    for start in range(0, len(missing), SLICE):
+        part = missing[start:start + SLICE]
+        found.update(zip(part, embedder.embed([texts[digest] for digest in part], "passage"), strict=True))
     return found, len(missing)
 
 
