@@ -1,4 +1,7 @@
-"""The seam between a tool and what records it: `Live` runs the call and touches nothing else of it."""
+"""The seam between a tool and what records it.
+
+This folder is not called `replay`: with tests/ on the path, a folder of that name would stand in for the package.
+"""
 
 from __future__ import annotations
 
