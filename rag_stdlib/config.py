@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from rag_stdlib.effects import EFFECTS
 from rag_stdlib.errors import Failure, fail
-from rag_stdlib.records import Mode
+from rag_stdlib.records import MODES, PROVIDERS, Mode, Provider
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,9 +29,6 @@ FILE_NAME: Final = "corvid.toml"
 ROOT_VARIABLE: Final = "CORVID_IO_ROOT"
 OPENAI_VARIABLE: Final = "OPENAI_API_KEY"
 
-Provider = Literal["openai", "ollama", "local"]
-PROVIDERS: Final = ("openai", "ollama", "local")
-MODES: Final = ("hybrid", "vector", "lexical")
 
 _CORVID_SECTIONS: Final = ("http", "mcp", "run", "package", "package-policy", "dependencies", "effect-system")
 
@@ -67,18 +64,31 @@ _SECTIONS: Final[dict[str, dict[str, _Key]]] = {
 
 @dataclass(frozen=True, slots=True)
 class RagConfig:
-    """The [rag] table. `mode` is what searches use: hybrid unless said otherwise, lexical without an embedder."""
+    """The [rag] table, held to its rules also where a program makes it: a `Failure` config_invalid otherwise.
+
+    `mode` is what searches use; None becomes hybrid with an embedder, and lexical without one.
+    """
 
     embedder: Provider | None = None
     model: str | None = None
     endpoint: str | None = None
-    mode: Mode = "lexical"
+    mode: Mode | None = None
     dim: int | None = None
     timeout_s: float = 60.0
     max_batch: int | None = None
     query_prefix: str = ""
     passage_prefix: str = ""
     vector_memory_mb: int = 512
+
+    def __post_init__(self) -> None:
+        """Check every value that is set, and settle the mode."""
+        for name, key in _SECTIONS["rag"].items():
+            value = getattr(self, name)
+            problem = _problem(key, value) if value is not None else ""
+            if problem:
+                raise fail("config_invalid", where="RagConfig", detail=f"{name} {problem}")
+        if self.mode is None:
+            object.__setattr__(self, "mode", "hybrid" if self.embedder else "lexical")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,13 @@ def find_config(start: Path) -> Path | None:
     return None
 
 
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise fail("config_invalid", where="the working directory", detail=f"cannot be used: {error.strerror}") from None
+
+
 def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None = None,
                 cwd: Path | None = None) -> Config:
     """Read the given file, or the one found upward from `cwd`, or none; `env` and `cwd` default to the process's.
@@ -112,7 +129,7 @@ def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None
         Failure: `config_missing` (a named file that is not there), `config_invalid`, `key_missing`.
     """
     environment = os.environ if env is None else env
-    here = Path.cwd() if cwd is None else cwd
+    here = _working_directory() if cwd is None else cwd
     path = find_config(here) if file is None else here / file
     if path is None:
         return Config(root=_root_of({}, here, environment, here))

@@ -191,6 +191,6 @@ def refusal(tool: str, row: Iterable[Effect], configured: frozenset[str]) -> Rag
                              hint="; see [effects] grant in corvid.toml")
         if current != _EVERYTHING and effect.name not in current:
             bare = _grant.get(None) is None
-            hint = "; this thread carries no context: start its function through rag_stdlib.carry" if bare else ""
+            hint = "; this thread carries no context: start its function through rag_stdlib.carry, and import rag_stdlib before tasks start" if bare else ""
             return rag_error("effect_not_granted", tool=tool, effect=effect.name, hint=hint)
     return None

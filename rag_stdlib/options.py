@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.errors import fail
-from rag_stdlib.records import FrozenDict, Mode, Record, Scalar
+from rag_stdlib.records import MODES, FrozenDict, Mode, Record, Scalar
 from rag_stdlib.values import check_text, is_number_or_null
 
 if TYPE_CHECKING:
     from rag_stdlib.index.filters import Filters
 
-MODES: Final = ("hybrid", "vector", "lexical")
 
 
 @dataclass(frozen=True, slots=True)

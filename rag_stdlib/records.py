@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 Scalar: TypeAlias = str | int | float | bool | None
 Mode: TypeAlias = Literal["hybrid", "vector", "lexical"]
+MODES: Final[tuple[Mode, ...]] = ("hybrid", "vector", "lexical")
+Provider: TypeAlias = Literal["openai", "ollama", "local"]
+PROVIDERS: Final[tuple[Provider, ...]] = ("openai", "ollama", "local")
 
 
 class FrozenDict(dict[str, Any]):

@@ -17,10 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, Provider, find_config, load_config
+from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, find_config, load_config
 from rag_stdlib.effects import authority
 from rag_stdlib.errors import fail
-from rag_stdlib.records import Mode
+from rag_stdlib.index.forks import GATE
+from rag_stdlib.records import MODES, Mode, Provider
 from rag_stdlib.root import Root
 from replay import LIVE, Recorder
 
@@ -54,12 +55,13 @@ class Runtime:
         Raises:
             Failure: `config_*`, `key_missing`.
         """
+        _check_options(root, mode, synchronous)
         read = config if isinstance(config, Config) else load_config(None if config is None else os.fspath(config))
         if root is not None:
             read = replace(read, root=os.path.abspath(root))
-        default: Mode = "hybrid" if embedder is not None and read.rag.embedder is None else read.rag.mode
+        given = embedder is not None and read.rag.embedder is None and read.rag.mode == "lexical"
         self.config = read
-        self.mode: Mode = mode or default
+        self.mode: Mode = mode or ("hybrid" if given else read.rag.mode or "lexical")
         self.recorder = recorder
         self.progress = progress
         self._embedder = embedder
@@ -70,7 +72,7 @@ class Runtime:
     @property
     def root(self) -> Root:
         """The [io] root; `Failure` root_unconfigured without one."""
-        if self.config.root is None:
+        if not self.config.root:
             raise fail("root_unconfigured")
         return Root(self.config.root)
 
@@ -78,7 +80,7 @@ class Runtime:
     def store(self) -> Store:
         """The index files below the root, opened on first use."""
         root = self.root
-        with self._lock:
+        with GATE.passing(), self._lock:
             if self._store is None:
                 from rag_stdlib.index.store import Store
 
@@ -93,7 +95,7 @@ class Runtime:
     @property
     def embedder(self) -> Embedder | None:
         """The configured embedder, made on first use; None for lexical search only."""
-        with self._lock:
+        with GATE.passing(), self._lock:
             if self._embedder is None and self.config.rag.embedder is not None:
                 self._embedder = _make_embedder(self.config, self.config.rag.embedder)
             return self._embedder
@@ -119,6 +121,15 @@ class Runtime:
         if active is not None and active[0] is self:
             active[1].close()
         self.close()
+
+
+def _check_options(root: str | os.PathLike[str] | None, mode: Mode | None, synchronous: Synchronous) -> None:
+    if root is not None and not os.fspath(root).strip():
+        raise fail("config_invalid", where="Runtime", detail='root must not be blank; the working directory is "."')
+    for name, value, words in (("mode", mode, (None, *MODES)), ("synchronous", synchronous, ("normal", "full"))):
+        if value not in words:
+            allowed = ", ".join(word for word in words if word)
+            raise fail("config_invalid", where="Runtime", detail=f"{name} is {value!r}, not one of {allowed}")
 
 
 def _make_embedder(config: Config, provider: Provider) -> Embedder | None:
@@ -149,7 +160,7 @@ def current_runtime() -> Runtime:
 
 def _ambient_runtime() -> Runtime:
     state = _ambient_state()
-    with _ambient_lock:
+    with GATE.passing(), _ambient_lock:  # a fork in the middle would leave the child a lock that nobody opens
         runtime = _ambient.get(state)
         if runtime is None:
             runtime = Runtime()

@@ -64,18 +64,22 @@ def _ingest_all(runtime: Runtime, index: str, files: Sequence[Picked], chunk_cha
     with bar("ingesting", "bytes") as shown:
         for file in files:
             shown.describe(file.path)
-            _ingest_one(runtime, index, file.path, chunk_chars, tally)
+            _ingest_one(runtime, index, file, chunk_chars, tally)
             done += file.size
             shown.update(done, total)
 
 
-def _ingest_one(runtime: Runtime, index: str, path: str, chunk_chars: int, tally: Tally) -> None:
+def _ingest_one(runtime: Runtime, index: str, file: Picked, chunk_chars: int, tally: Tally) -> None:
+    path = file.path
     try:
         loaded = loaders.load(path, runtime.root.read_file(path))
     except Failure as failure:
         if failure.error.code == "root_unusable":
             raise CommandError(failure.error) from None
-        tally.failed.append((path, failure.error))
+        if failure.error.code == "file_unsupported" and not file.named:  # a program, say, whose name does not tell its kind
+            tally.passed_over += 1
+        else:
+            tally.failed.append((path, failure.error))
         return
     metadata = FrozenDict({**loaded.metadata, "path": path})
     document = SourceDocument(path, path, loaded.text, loaded.media_type, metadata, loaded.lines, loaded.pages)

@@ -20,10 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """A file to ingest: its path below the root, and its size in bytes."""
+    """A file to ingest: its path below the root, its size in bytes, and whether it was named itself."""
 
     path: str
     size: int
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Something in a folder: its kind is the root's word for it, or ``left out``; the rules are those of its folder."""
+
+    path: str
+    kind: str
+    size: int
+    rules: Rules
 
 
 @dataclass(slots=True)
@@ -65,9 +76,9 @@ def pick(root: Root, paths: Sequence[str], include: Sequence[str], exclude: Sequ
         try:
             if root.kind_of(path) == "folder":
                 walk.folders.append(path)
-                _walk_folder(root, path, path, walk, _rules_above(root, path, walk), _Choice(include, exclude, kept_out))
+                _walk_tree(root, path, walk, _Choice(include, exclude, kept_out))
             else:
-                walk.files[path] = Picked(path, _size(root, path))
+                walk.files[path] = Picked(path, _size(root, path), named=True)
         except Failure as failure:
             if failure.error.code in ("root_unconfigured", "root_unusable"):
                 raise
@@ -98,24 +109,36 @@ def _rules_above(root: Root, folder: str, walk: Walk) -> Rules:
     return rules
 
 
-def _walk_folder(root: Root, top: str, folder: str, walk: Walk, rules: Rules, choice: _Choice) -> None:
-    try:
-        entries = root.list_folder(folder)
-    except Failure as failure:
-        walk.errors.append((folder, failure.error))
-        return
-    if any(name == ".gitignore" and kind == "file" for name, kind, _ in entries):
-        rules = (*rules, *_read_rules(root, folder, walk))
-    for name, kind, size in entries:
-        path = _join(folder, name)
-        if name.startswith(".") or kind in ("link", "other") or _ignored(path, kind == "folder", rules):
-            walk.passed_over += 1
-        elif kind == "folder":
-            _walk_folder(root, top, path, walk, rules, choice)
-        elif not is_supported(name) or not choice.takes(path, top, name):
-            walk.passed_over += 1
+def _walk_tree(root: Root, top: str, walk: Walk, choice: _Choice) -> None:
+    """Walk a folder in the order of its names, however deep it is."""
+    ahead = [_Entry(top, "folder", 0, _rules_above(root, top, walk))]
+    while ahead:
+        entry = ahead.pop()
+        name = entry.path.rpartition("/")[2]
+        if entry.kind == "folder":
+            ahead += reversed(_entries(root, entry, walk))
+        elif entry.kind == "file" and is_supported(name) and choice.takes(entry.path, top, name):
+            walk.files.setdefault(entry.path, Picked(entry.path, entry.size))
         else:
-            walk.files[path] = Picked(path, size)
+            walk.passed_over += 1
+
+
+def _entries(root: Root, folder: _Entry, walk: Walk) -> list[_Entry]:
+    """List what a folder holds, hidden and ignored entries as such."""
+    try:
+        listed = root.list_folder(folder.path)
+    except Failure as failure:
+        walk.errors.append((folder.path, failure.error))
+        return []
+    rules = folder.rules
+    if any(name == ".gitignore" and kind == "file" for name, kind, _ in listed):
+        rules = (*rules, *_read_rules(root, folder.path, walk))
+    found = []
+    for name, kind, size in listed:
+        path = _join(folder.path, name)
+        left_out = name.startswith(".") or _ignored(path, kind == "folder", rules)
+        found.append(_Entry(path, "left out" if left_out else kind, size, rules))
+    return found
 
 
 def _read_rules(root: Root, folder: str, walk: Walk) -> Iterator[tuple[str, GitIgnoreSpec]]:

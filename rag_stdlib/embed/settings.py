@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-Provider: TypeAlias = Literal["openai", "ollama", "local"]
+from rag_stdlib.records import Provider
 
 LOCAL_MODEL: Final = "all-MiniLM-L6-v2-int8"
 MAX_BATCH: Final = 2048

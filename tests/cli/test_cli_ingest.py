@@ -350,3 +350,14 @@ class TestPrune:
         done = rag("ingest", "x.db", "docs", "--prune")
         assert (done.code, done.out) == (1, "0 documents ingested (0 chunks), 1 unchanged, 1 failed\n")
         assert done.err.startswith("rag: failed [not_found]")
+
+
+def test_a_program_without_an_ending_is_passed_over_in_a_folder_and_refused_by_name(rag: Rag, write: Write) -> None:
+    write("docs/a.txt", "words")
+    write("docs/tool").write_bytes(b"\x7fELF\x02\x01\x00\x00" + bytes(200))
+    done = rag("ingest", "x.db", "docs")
+    assert done.code == 0
+    assert done.out == "1 document ingested (1 chunk), 0 unchanged, 1 passed over\n"
+    refused = rag("ingest", "x.db", "docs/tool")
+    assert refused.code == 1
+    assert "[file_unsupported]" in refused.err

@@ -162,3 +162,14 @@ def test_what_is_kept_out_is_passed_over(folder: Path, write: Write) -> None:
     write("a.txt")
     found = pick(Root(str(folder)), ["."], ("notes", "a.txt"), (), {"notes"})
     assert list(found.files) == ["a.txt"]
+
+
+def test_a_very_deep_folder_is_walked_to_its_end(folder: Path) -> None:
+    deep = folder
+    for _ in range(1_100):  # deeper than Python's stack
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "last.txt").write_text("at the bottom")
+    found = pick(Root(str(folder)), ["."], (), ())
+    assert found.errors == []
+    assert [Path(path).name for path in found.files][-1] == "last.txt"
