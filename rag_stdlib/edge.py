@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from rag_stdlib.effects import Effect, refusal
 from rag_stdlib.errors import Failure, ToolShapeError, rag_error
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_PLAIN: Final[dict[str, type]] = {"str": str, "int": int, "bool": bool}  # fields of records with a type that needs no thought
+_PLAIN: Final = (str, int, bool)  # types of record fields that need no thought
 
 
 def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -94,11 +94,16 @@ def _fits(kind: type, value: object) -> bool:
 def _misfit_inside(name: str, value: object) -> str:
     """Name the first plain field of a record argument that does not have its declared type."""
     if isinstance(value, (Record, ChunkOptions)):
-        for part in fields(value):  # type: ignore[arg-type]
-            kind = _PLAIN.get(str(part.type))
-            if kind is not None and not _fits(kind, getattr(value, part.name)):
-                return f"{name}.{part.name} is {_short(getattr(value, part.name))}"
+        for part, kind in _plain_fields(type(value)):
+            if not _fits(kind, getattr(value, part)):
+                return f"{name}.{part} is {_short(getattr(value, part))}"
     return ""
+
+
+@functools.cache
+def _plain_fields(record: type) -> tuple[tuple[str, type], ...]:
+    hints = get_type_hints(record)
+    return tuple((part.name, hints[part.name]) for part in fields(record) if hints[part.name] in _PLAIN)
 
 
 def _short(value: object) -> str:

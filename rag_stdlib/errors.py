@@ -83,8 +83,9 @@ _ROWS: Final = (
     ErrorSpec("path_special", "caller", "the path {path!r} is {kind}, not a regular file",
               "Directories, FIFOs, sockets and devices are refused."),
     ErrorSpec("path_hard_link", "caller",
-              "the file {path!r} has {links} hard links; writing it could change a file elsewhere, so it is refused",
-              "An index that is written has exactly one name."),
+              "the file {path!r} has {links} hard links; an index is opened for writing even to be read (closing it may move "
+              "its log into the file), which could change a file elsewhere, so it is refused",
+              "An index has exactly one name, for readers too."),
     ErrorSpec("path_folder_missing", "caller", "the folder of {path!r} does not exist; create it first",
               "Tools create index files, never folders."),
     ErrorSpec("path_permission", "operator", "the operating system refuses access to {path!r}: {detail}",
@@ -176,13 +177,22 @@ _ROWS: Final = (
               "A defect of this library. The full exception is logged to the `rag_stdlib` logger."),
 )
 
+_NAMES: Final = frozenset({"path", "name", "at"})
+_SHOWN_CHARS: Final = 200
+
 ERRORS: Final[dict[str, ErrorSpec]] = {row.code: row for row in _ROWS}
 
 
 def rag_error(code: str, **fields: object) -> RagError:
     """Make the error `code` of the table, its message filled from `fields`."""
     spec = ERRORS[code]
-    return RagError(spec.message.format(**fields), code, spec.fix)
+    shown = {name: _shortened(value) if isinstance(value, str) and name in _NAMES else value for name, value in fields.items()}
+    return RagError(spec.message.format(**shown), code, spec.fix)
+
+
+def _shortened(name: str) -> str:
+    half = _SHOWN_CHARS // 2
+    return name if len(name) <= _SHOWN_CHARS else f"{name[:half]}…{name[-half:]}"
 
 
 def fail(code: str, **fields: object) -> Failure:

@@ -21,6 +21,7 @@ from rag_stdlib.errors import Failure, fail
 
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
+MAX_PATH_BYTES: Final = 4096
 
 _FOLDER_FLAGS: Final = (
     getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -33,11 +34,12 @@ _READ_FLAGS: Final = (
 _CAN_ANCHOR: Final = os.path.isdir("/proc/self/fd") and os.open in os.supports_dir_fd
 
 
-def relative_parts(path: str, root: str) -> tuple[str, ...]:
+def relative_parts(path: str, root: str, separator: str = os.sep) -> tuple[str, ...]:
     """Split a caller's path into components below `root` (absolute), by text alone.
 
     Refused: NUL and lone surrogates, ``..`` between slashes or backslashes, drive letters, UNC names, URIs, ``:memory:``,
-    empty paths and those that name a folder by a final slash or dot. An absolute path must lie inside `root`.
+    empty paths and those that name a folder by a final slash or dot, and more than `MAX_PATH_BYTES`. An absolute path must
+    lie inside `root`. Where the system's `separator` is the backslash, it and the colon (a stream's mark) are refused.
     """
     _refuse_characters(path)
     form = _foreign_form(path)
@@ -45,6 +47,8 @@ def relative_parts(path: str, root: str) -> tuple[str, ...]:
         raise fail("path_form", path=path, form=form)
     if ".." in re.split(r"[\\/]", path):
         raise fail("path_parent", path=path)
+    if separator == "\\" and re.search(r"[\\:]", path):
+        raise fail("path_form", path=path, form="a path with a backslash or colon")
     pieces = path.split("/")
     parts = [piece for piece in pieces if piece not in ("", ".")]
     if pieces[0] == "" and len(pieces) > 1:
@@ -61,9 +65,11 @@ def _refuse_characters(path: str) -> None:
     if "\0" in path:
         raise fail("path_nul", offset=path.index("\0"))
     try:
-        path.encode()
+        size = len(path.encode())
     except UnicodeEncodeError as error:
         raise fail("invalid_text", field="the path", offset=error.start) from None
+    if size > MAX_PATH_BYTES:
+        raise fail("path_too_long", path=path)
 
 
 def _foreign_form(path: str) -> str:
@@ -115,6 +121,25 @@ class Place:
             if writing and status.st_nlink > 1:
                 raise fail("path_hard_link", path=shown, links=status.st_nlink)
         return found
+
+    def read_start(self, suffix: str, length: int) -> bytes:
+        """Read the first bytes of a side file; none where it is gone. Never for a file on which SQLite holds locks."""
+        try:
+            handle = self.open_file(suffix)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _os_failure(error, self.shown + suffix) from None
+        try:
+            return os.read(handle, length)
+        finally:
+            os.close(handle)
+
+    def open_file(self, suffix: str = "") -> int:
+        """Open the file (or a side file) for reading, following no link and waiting for no FIFO; raises OSError."""
+        if self.folder >= 0:
+            return os.open(self.name + suffix, _READ_FLAGS, dir_fd=self.folder)
+        return os.open(self.path + suffix, _READ_FLAGS)
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -279,8 +304,7 @@ class Root:
             if place.check_regular(writing=False, suffixes=()) is None:
                 raise fail("file_missing", path=path)
             try:
-                target = place.name if place.folder >= 0 else place.path
-                handle = os.open(target, _READ_FLAGS, dir_fd=place.folder if place.folder >= 0 else None)
+                handle = place.open_file()
             except OSError as error:
                 raise _os_failure(error, path) from None
             with os.fdopen(handle, "rb") as file:

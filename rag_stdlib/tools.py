@@ -76,7 +76,7 @@ def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_c
         with suppress(Failure):  # the document is stored; a remark that cannot be had does not change that
             twin = reader.unicode_twin(store, index_path, document.doc_id, forms)
             if twin is not None:
-                notes = (f"another document's id differs only in Unicode normal form: {twin!a}",)
+                notes = (f"another document's id differs only in Unicode normal form: {values.shown(twin)!a}",)
     return Ok(outcome.chunks, notes=notes)
 
 
@@ -128,7 +128,7 @@ def rag_get(index_path: str, id: str) -> Result[RagDocumentEnvelope | RagChunkEn
     """Return the document with this id, or the chunk with this chunk id (``DOC_ID:ORDINAL``)."""
 
     def work(runtime: Runtime) -> Ok[RagDocumentEnvelope | RagChunkEnvelope]:
-        values.check_text("id", id)
+        values.check_text("id", id, values.MAX_ITEM_ID_BYTES)
         store = runtime.store
         from rag_stdlib.index import reader
 
@@ -151,7 +151,7 @@ def rag_delete(index_path: str, doc_id: str) -> Result[int]:
 
         removed = writer.delete(store, index_path, doc_id)
         if removed is None:
-            raise fail("not_found", kind="document", id=doc_id)
+            raise fail("not_found", kind="document", id=values.shown(doc_id))
         return Ok(removed)
 
     return call_tool("rag_delete", (index_path, doc_id), work)

@@ -12,7 +12,9 @@ from rag_stdlib.records import FrozenDict, Scalar, SourceDocument
 MAX_TEXT_BYTES: Final = 64 * 1024 * 1024
 MAX_QUERY_BYTES: Final = 64 * 1024
 MAX_ID_BYTES: Final = 1_024
+MAX_ITEM_ID_BYTES: Final = MAX_ID_BYTES + 20  # a chunk id: a document id, a colon and a number of 64 bits
 MAX_METADATA_BYTES: Final = 64 * 1024
+_SHOWN_CHARS: Final = 100
 _MAX_EXACT_INT: Final = 2**63 - 1
 
 
@@ -29,6 +31,11 @@ def check_text(name: str, text: str, cap: int = MAX_TEXT_BYTES) -> None:
     offset = text.find("\0")
     if offset >= 0:
         raise fail("text_nul", field=name, offset=offset)
+
+
+def shown(name: str) -> str:
+    """Cut an id or key down to what a message shows of it: its first 100 characters."""
+    return name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS - 1] + "\u2026"
 
 
 def check_doc_id(doc_id: str) -> None:
@@ -63,10 +70,10 @@ def check_metadata(metadata: Mapping[str, Scalar]) -> FrozenDict:
         check_text("a metadata key", key, MAX_METADATA_BYTES)
         size += len(key.encode())
         if isinstance(value, str):
-            check_text(f"metadata {key!r}", value, MAX_METADATA_BYTES)
+            check_text(f"metadata {shown(key)!r}", value, MAX_METADATA_BYTES)
             size += len(value.encode())
         elif not is_number_or_null(value):
-            raise fail("invalid_metadata", reason=f"{key!r} is no string, finite number, boolean or null")
+            raise fail("invalid_metadata", reason=f"{shown(key)!r} is no string, finite number, boolean or null")
     if size > MAX_METADATA_BYTES:
         raise fail("invalid_metadata", reason=f"is {size:,} bytes; the most is {MAX_METADATA_BYTES:,}")
     return FrozenDict(metadata)

@@ -83,6 +83,24 @@ def test_r121_the_root_is_compared_by_component(path: str) -> None:
     assert caught.value.error.code == "path_outside_root"
 
 
+@pytest.mark.parametrize("path", ["a\\b", "a/b\\c", "notes.txt:stream", "a:b/c", "a\\", "/p/data/a\\b"])
+def test_where_backslashes_separate_neither_they_nor_colons_are_names(path: str) -> None:
+    with pytest.raises(Failure, match="backslash or colon") as caught:
+        relative_parts(path, "/p/data", separator="\\")
+    assert caught.value.error.code == "path_form"
+    assert relative_parts("a/b.db", "/p/data", separator="\\") == ("a", "b.db")
+
+
+@pytest.mark.parametrize("path", ["a/" * 2_048 + "x", "n" * 4_097, "漢" * 1_366, "../" * 2_000, "/p" * 1_000_000])
+def test_a_path_too_long_for_any_system_is_refused_at_once_and_shown_short(path: str) -> None:
+    with pytest.raises(Failure) as caught:
+        relative_parts(path, "/p/data")
+    assert caught.value.error.code == "path_too_long"
+    assert len(caught.value.error) < 300
+    assert f"{path[:100]}…{path[-100:]}" in caught.value.error
+    assert relative_parts("a/" * 2_047 + "x", "/p/data")[-1] == "x"
+
+
 def test_a_root_at_the_top_holds_every_absolute_path() -> None:
     assert relative_parts("/etc/hosts", "/") == ("etc", "hosts")
 

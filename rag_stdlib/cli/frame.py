@@ -200,5 +200,6 @@ def _usage(error: typer.TyperException) -> int:
         return error.exit_code
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "rag"
+    # "Value error, " is how typer introduces the words of a ValueError raised by a parameter's own check.
     say(f"rag: usage: {message.replace('Value error, ', '').rstrip('.?')}; see {where} --help")
     return error.exit_code

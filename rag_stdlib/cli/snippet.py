@@ -32,12 +32,8 @@ class _Asked:
         return term in self.exact or (single and bool(self.prefixes) and term.startswith(self.prefixes))
 
 
-def matched_spans(text: str, query: str) -> list[Span]:
+def matched_spans(text: str, query: str) -> Iterator[Span]:
     """Find the spans of `text` whose terms the query asks for, ascending and disjoint."""
-    return list(_spans(text, query))
-
-
-def _spans(text: str, query: str) -> Iterator[Span]:
     asked = query_terms(query)
     wanted = _Asked(frozenset(term for term, prefix in asked if not prefix), tuple(term for term, prefix in asked if prefix))
     for word in _WORD.finditer(text):
@@ -87,7 +83,7 @@ def snippet(text: str, query: str, width: int) -> list[str]:
     """Cut a chunk to about 480 characters around its first matches: cleaned lines of at most `width` columns, words marked."""
     flat = re.sub(r"\s+", " ", text).strip()
     spans: list[Span] = []
-    for span in _spans(flat, query):
+    for span in matched_spans(flat, query):
         if spans and span[0] > spans[0][0] + _SHOWN:
             break
         spans.append(span)

@@ -15,17 +15,18 @@ from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import CheckReport
 from rag_stdlib.text.normalize import index_terms
+from rag_stdlib.values import shown
 
 MAX_PROBLEMS: Final = 100
 _MASK: Final = (1 << 64) - 1
 
 
 def check(store: Store, path: str) -> CheckReport:
-    """Check SQLite's structure, every document, chunk, provenance key, lexical posting and vector, in one snapshot."""
+    """Check SQLite's structure, the schema, every document, chunk, provenance key, lexical posting and vector, in one snapshot."""
     problems: list[str] = []
     notices: list[str] = []
     with store.reading(path) as connection:
-        for step in (_structure, _documents, _chunks, _lexical, _vectors):
+        for step in (_structure, _schema, _documents, _chunks, _lexical, _vectors):
             _collect(problems, step, connection)
         _collect(notices, _missing_vectors, connection)
         held = vectors.count(connection)
@@ -54,6 +55,10 @@ def _structure(connection: apsw.Connection) -> Iterator[str]:
         yield f"SQLite: a row of {table} has no {parent}"
 
 
+def _schema(connection: apsw.Connection) -> Iterator[str]:
+    yield from schema.differences(connection)
+
+
 def _documents(connection: apsw.Connection) -> Iterator[str]:
     counts: dict[str, tuple[int, int]] = {
         doc_id: (count, last) for doc_id, count, last in
@@ -62,12 +67,12 @@ def _documents(connection: apsw.Connection) -> Iterator[str]:
         "SELECT id, text, content_sha256, metadata, chunks FROM rag_documents ORDER BY id"
     ):
         if content_sha256(text) != digest:
-            yield f"document {doc_id!r}: its text does not have the stored digest"
+            yield f"document {shown(doc_id)!r}: its text does not have the stored digest"
         if not isinstance(json.loads(metadata), dict):
-            yield f"document {doc_id!r}: its metadata is no object"
+            yield f"document {shown(doc_id)!r}: its metadata is no object"
         count, last = counts.get(doc_id, (0, -1))
         if count != chunks or last != chunks - 1:
-            yield f"document {doc_id!r}: {count} chunks up to number {last}, where {chunks} were stored"
+            yield f"document {shown(doc_id)!r}: {count} chunks up to number {last}, where {chunks} were stored"
 
 
 def _chunks(connection: apsw.Connection) -> Iterator[str]:
@@ -83,9 +88,9 @@ def _chunks(connection: apsw.Connection) -> Iterator[str]:
             text = found[0] if found else ""
         problem = _chunk_problem(row, text)
         if chunk_id != f"{doc_id}:{ordinal}":
-            problem = f"is called {chunk_id!r}"
+            problem = f"is called {shown(chunk_id)!r}"
         if problem:
-            yield f"chunk '{doc_id}:{ordinal}': {problem}"
+            yield f"chunk '{shown(doc_id)}:{ordinal}': {problem}"
 
 
 def _chunk_problem(row: tuple[Any, ...], document: str) -> str:
@@ -127,19 +132,23 @@ def _vectors(connection: apsw.Connection) -> Iterator[str]:
         return
     import numpy as np
 
-    seqs, rows = vectors.load(connection, identity.dim)
+    seqs: list[int] = []
+    bad = astray = 0
+    for some, rows in vectors.blocks(connection, identity.dim):
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        bad += int((~(np.abs(norms - 1.0) < 1e-3)).sum())  # noqa: PLR2004 - float32 rounding stays far below
+        found = vectors.load_some(connection, some.tolist(), identity.dim)
+        astray += sum(not np.array_equal(found[seq], row) for seq, row in zip(some.tolist(), rows, strict=True) if seq in found)
+        seqs += some.tolist()
     listed = [seq for (seq,) in connection.execute("SELECT rowid FROM rag_vectors_rowids ORDER BY rowid")]
-    if sorted(seqs.tolist()) != listed:
+    if sorted(seqs) != listed:
         yield "vectors: the table's row list and its blobs differ"
-    strangers = np.setdiff1d(seqs, _chunk_seqs(connection))
-    if len(strangers):
-        yield f"vectors: {len(strangers)} belong to no chunk"
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    bad = int((~(np.abs(norms - 1.0) < 1e-3)).sum())  # noqa: PLR2004 - float32 rounding stays far below
+    strangers = len(set(seqs) - {seq for (seq,) in sql_rows(connection, "SELECT seq FROM rag_chunks")})
+    if strangers:
+        yield f"vectors: {strangers} belong to no chunk"
     if bad:
         yield f"vectors: {bad} are not of unit length"
-    found = vectors.load_some(connection, seqs.tolist(), identity.dim)
-    if any(not np.array_equal(found[seq], row) for seq, row in zip(seqs.tolist(), rows, strict=True) if seq in found):
+    if astray:
         yield "vectors: the row list points to other vectors than the bitmaps do"
 
 
@@ -149,7 +158,3 @@ def _missing_vectors(connection: apsw.Connection) -> Iterator[str]:
             "SELECT count(*), sum(seq NOT IN (SELECT rowid FROM rag_vectors_rowids)) FROM rag_chunks").fetchall()[0]
         if missing:
             yield f"{missing} of {total} chunks have no vector; vector and hybrid searches refuse until reembed"
-
-
-def _chunk_seqs(connection: apsw.Connection) -> list[int]:
-    return [seq for (seq,) in sql_rows(connection, "SELECT seq FROM rag_chunks")]

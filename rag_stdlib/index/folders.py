@@ -1,4 +1,4 @@
-"""One descriptor for each folder in use, whatever the number of connections.
+"""The places in use: one descriptor for each folder, whatever the number of connections, and the paths SQLite may touch.
 
 SQLite shares a file's ``-shm`` between all connections of the process and removes it by the name that the first of them
 gave. As that name goes through a folder's descriptor, the descriptor must live as long as any connection in the folder: once
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,37 +23,45 @@ class _Shared:
 
 
 class Folders:
-    """The folders in use, by device and inode."""
+    """The folders in use, by device and inode, and in `paths` how many connections each index file serves, by its path."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._lock = threading.Lock()
         self._shared: dict[tuple[int, int], _Shared] = {}
+        self.paths: Counter[str] = Counter()
 
     def adopt(self, place: Place) -> None:
-        """Put the shared descriptor of its folder into an anchored place, which is then given back by `release`."""
-        if place.folder < 0:
-            return
-        key = _identity(place.folder)
+        """Let SQLite open the place until `release`; an anchored one gets the shared descriptor of its folder."""
         with self._lock:
-            shared = self._shared.setdefault(key, _Shared(place.folder, 0))
-            shared.users += 1
-            if shared.descriptor != place.folder:
-                os.close(place.folder)
-                place.folder = shared.descriptor
-                place.path = f"/proc/self/fd/{place.folder}/{place.name}"
+            if place.folder >= 0:
+                self._share(place)
+            self.paths[place.path] += 1
+
+    def _share(self, place: Place) -> None:
+        shared = self._shared.setdefault(_identity(place.folder), _Shared(place.folder, 0))
+        shared.users += 1
+        if shared.descriptor != place.folder:
+            os.close(place.folder)
+            place.folder = shared.descriptor
+            place.path = f"/proc/self/fd/{place.folder}/{place.name}"
 
     def release(self, place: Place) -> None:
         """Give a place back; the last user of a folder closes it."""
-        if place.folder < 0:
-            return
-        key = _identity(place.folder)
         with self._lock:
-            shared = self._shared[key]
-            shared.users -= 1
-            if not shared.users:
-                del self._shared[key]
-                place.close()
+            self.paths[place.path] -= 1
+            if not self.paths[place.path]:
+                del self.paths[place.path]
+            if place.folder >= 0:
+                self._unshare(place)
+
+    def _unshare(self, place: Place) -> None:
+        key = _identity(place.folder)
+        shared = self._shared[key]
+        shared.users -= 1
+        if not shared.users:
+            del self._shared[key]
+            place.close()
         place.folder = -1
 
 

@@ -6,7 +6,6 @@ file is opened confined and read-only, and chunks, keys and vectors are not take
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,15 +15,18 @@ from urllib.parse import quote
 import apsw
 
 from rag_stdlib.errors import Failure, fail, rag_error
+from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.schema import APPLICATION_ID
+from rag_stdlib.index.sidefiles import refuse_alien_side_files
 from rag_stdlib.index.sql import number, rows
-from rag_stdlib.index.store import BUSY_SECONDS, translated
+from rag_stdlib.index.store import BUSY_SECONDS, translated, unforked
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.records import SourceDocument
 from rag_stdlib.result import RagError
 from rag_stdlib.root import Place, Root
 
 _COLUMNS: Final = ("id", "source", "media_type", "text")
+_HEADER: Final = 100  # bytes
 _KIND: Final = "an index of another std/rag implementation"
 
 
@@ -43,7 +45,7 @@ def foreign_index(root: Root, path: str) -> Iterator[ForeignIndex]:
     Raises:
         Failure: `file_missing`, `file_unreadable` where it is something else, a refusal of the path, what SQLite meets.
     """
-    with root.place(path) as place:
+    with unforked(path), root.place(path) as place:
         if place.check_regular(writing=False) is None:
             raise fail("file_missing", path=path)
         with _as_foreign(path), translated(path), _connected(place) as connection:
@@ -57,23 +59,33 @@ def foreign_index(root: Root, path: str) -> Iterator[ForeignIndex]:
 @contextmanager
 def _connected(place: Place) -> Iterator[apsw.Connection]:
     """Connect without leaving a trace: in log mode even a reader would make a log, so a file with none is read as it stands."""
-    name, flags = place.path, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
-    log = place.stat("-wal")
-    if _is_in_log_mode(place) and not (log and log.st_size):
-        name, flags = f"file:{quote(place.path)}?immutable=1", flags | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(name, flags=flags, vfs=confined_vfs())
+    refuse_alien_side_files(place)
+    FOLDERS.adopt(place)
     try:
-        yield connection
+        name, flags = place.path, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
+        log = place.stat("-wal")
+        if _is_in_log_mode(place) and not (log and log.st_size):
+            name, flags = f"file:{quote(place.path)}?immutable=1", flags | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(name, flags=flags, vfs=confined_vfs())
+        try:
+            yield connection
+        finally:
+            with suppress(apsw.Error):  # closing a log needs a lock that a read-only file does not give
+                connection.close(True)
     finally:
-        with suppress(apsw.Error):  # closing a log needs a lock that a read-only file does not give
-            connection.close(True)
+        FOLDERS.release(place)
 
 
 def _is_in_log_mode(place: Place) -> bool:
-    """Look at the version numbers of the file format (https://sqlite.org/fileformat.html, section 1.3.3)."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    with os.fdopen(os.open(place.path, flags), "rb") as file:
-        return file.read(20)[18:] == b"\x02\x02"
+    """Look at the version numbers of the file format (https://sqlite.org/fileformat.html, section 1.3.3).
+
+    Through SQLite's own file, since closing any other descriptor would drop the locks this process holds on the file.
+    """
+    file = apsw.VFSFile(confined_vfs(), place.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        return file.xFileSize() > _HEADER and file.xRead(2, 18) == b"\x02\x02"
+    finally:
+        file.xClose()
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
 import apsw
 
 from rag_stdlib.contract.provenance import content_sha256
+from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, schema, vectors
@@ -30,12 +32,14 @@ def stats(store: Store, path: str) -> IndexStats:
         terms, held = number(connection, "SELECT count(*) FROM rag_lexical_docsize"), vectors.count(connection)
         identity, mode = schema.stored_identity(connection), str(connection.pragma("journal_mode"))
         generation = int(schema.get_fact(connection, "generation") or 0)
+        unfinished = _unfinished(connection)
     version = apsw.sqlite_lib_version()
     notices = []
     if terms != chunks:
         notices.append(f"the lexical index has {terms} rows for {chunks} chunks; run check")
     if identity is not None and held != chunks:
         notices.append(f"{chunks - held} of {chunks} chunks have no vector; vector and hybrid searches refuse until reembed")
+    notices += unfinished
     if mode != "wal":
         why = "this SQLite can lose a write in log mode" if not log_is_safe(version) else "log mode is not to be had here"
         notices.append(f"rollback journal ({mode}): {why}; readers and writers wait for each other")
@@ -50,6 +54,7 @@ def compact(store: Store, path: str) -> Compacted:
     with store.writing(path) as connection:
         lexical.rebuild(connection)
         _rebuild_vectors(connection)
+        _prune_staging(connection)
     with store.exclusive(path) as connection:
         connection.execute("VACUUM")
     return Compacted(before, sum(store.sizes(path)))
@@ -62,9 +67,29 @@ def _rebuild_vectors(connection: apsw.Connection) -> None:
     seqs, rows = vectors.load(connection, identity.dim)
     vectors.load_extension(connection)
     connection.execute("DROP TABLE rag_vectors")
-    vectors.create(connection, identity.dim)
+    schema.create_vectors(connection, identity.dim)
     order = seqs.argsort()
     vectors.add(connection, seqs[order].tolist(), rows[order])
+
+
+def _prune_staging(connection: apsw.Connection) -> None:
+    """Drop what an unfinished re-embedding staged for texts that are gone."""
+    if schema.get_fact(connection, "staging") is None:
+        return
+    kept = _distinct_texts(connection).keys()
+    gone = [(digest,) for (digest,) in sql_rows(connection, "SELECT digest FROM rag_staging") if digest not in kept]
+    connection.executemany("DELETE FROM rag_staging WHERE digest = ?", gone)
+    if not number(connection, "SELECT count(*) FROM rag_staging"):
+        _drop_staging(connection)
+
+
+def _unfinished(connection: apsw.Connection) -> list[str]:
+    staging = schema.get_fact(connection, "staging")
+    if not isinstance(staging, str):
+        return []
+    staged = number(connection, "SELECT count(*) FROM rag_staging")
+    by = EmbedderIdentity.from_json(staging).describe()
+    return [f"a re-embedding by {by} is unfinished ({staged} texts are staged); run reembed to finish it"]
 
 
 def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | None = None) -> Reembedded:
@@ -75,13 +100,13 @@ def reembed(store: Store, path: str, embedder: Embedder, progress: Progress | No
     """
     with store.reading(path):
         pass  # a missing index is refused before a provider is asked
-    identity = embedder.identity()
+    identity = boundary.identified(embedder)
     embedded = 0
     missing = _stage(store, path, identity, take_over=True)
     while missing is not None:
         for start in range(0, len(missing), SLICE):
             batch = missing[start:start + SLICE]
-            rows = embedder.embed([text for _, text in batch], "passage")
+            rows = boundary.embedded(embedder, [text for _, text in batch], "passage")
             with store.writing(path) as connection:
                 if not _is_staging(connection, identity):
                     break
@@ -113,7 +138,7 @@ def _stage(store: Store, path: str, identity: EmbedderIdentity, *, take_over: bo
                 raise fail("embedding_mismatch", path=path, given=identity.describe(),
                            stored=EmbedderIdentity.from_json(staging).describe())
             _drop_staging(connection)
-            connection.execute("CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)")
+            schema.create_staging(connection)
             schema.set_fact(connection, "staging", identity.to_json())
     with store.reading(path) as connection:
         if not _is_staging(connection, identity):
@@ -144,12 +169,10 @@ def _complete(connection: apsw.Connection, identity: EmbedderIdentity) -> bool:
 
 def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
     """Replace all vectors by the staged ones; False if a document came in meanwhile, or another call, and more is to do."""
-    import numpy as np
-
     with store.writing(path) as connection:
         if not _is_staging(connection, identity):
             return False
-        staged: dict[str, bytes] = dict(sql_rows(connection, "SELECT digest, vector FROM rag_staging"))
+        staged = {digest for (digest,) in sql_rows(connection, "SELECT digest FROM rag_staging")}
         chunks = [(seq, content_sha256(embedded_text(context, text))) for seq, context, text in
                   sql_rows(connection, "SELECT seq, context, text FROM rag_chunks ORDER BY seq")]
         if any(digest not in staged for _, digest in chunks):
@@ -159,8 +182,19 @@ def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
             connection.execute("DROP TABLE rag_vectors")
         schema.drop_fact(connection, "embedder")
         prepare_vectors(connection, identity)
-        rows = np.frombuffer(b"".join(staged[digest] for _, digest in chunks), "<f4").reshape(-1, identity.dim)
-        vectors.add(connection, [seq for seq, _ in chunks], rows)
+        for start in range(0, len(chunks), SLICE):
+            _take_staged(connection, chunks[start:start + SLICE], identity.dim)
         _drop_staging(connection)
         schema.next_generation(connection)
     return True
+
+
+def _take_staged(connection: apsw.Connection, chunks: Sequence[tuple[int, str]], dim: int) -> None:
+    """Store the staged vectors of some chunks, given as (seq, digest)."""
+    import numpy as np
+
+    digests = json.dumps([digest for _, digest in chunks])
+    staged: dict[str, bytes] = dict(sql_rows(
+        connection, "SELECT digest, vector FROM rag_staging WHERE digest IN (SELECT value FROM json_each(?))", (digests,)))
+    rows = np.frombuffer(b"".join(staged[digest] for _, digest in chunks), "<f4").reshape(-1, dim)
+    vectors.add(connection, [seq for seq, _ in chunks], rows)

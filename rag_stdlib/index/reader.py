@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import apsw
 
+from rag_stdlib import values
 from rag_stdlib.contract.provenance import chunk_is_grounded
 from rag_stdlib.errors import fail
 from rag_stdlib.index.search import CHUNK_COLUMNS, envelope
@@ -28,7 +29,7 @@ def get(store: Store, path: str, item_id: str) -> RagDocumentEnvelope | RagChunk
     with store.reading(path) as connection:
         found = _document(connection, item_id) or _chunk(connection, item_id)
     if found is None:
-        raise fail("not_found", kind="document or chunk", id=item_id)
+        raise fail("not_found", kind="document or chunk", id=values.shown(item_id))
     return found
 
 
@@ -56,23 +57,31 @@ def _chunk(connection: apsw.Connection, chunk_id: str) -> RagChunkEnvelope | Non
     row: Any
     for row in connection.execute(f"SELECT {CHUNK_COLUMNS} FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
                                   "WHERE c.doc_id = ? AND c.ordinal = ?", parts):
-        return envelope(row, _UNRANKED)
+        return envelope(row, _UNRANKED, GET_EFFECT)
     return None
 
 
 def chunk_in_index(store: Store, path: str, chunk: RagChunkEnvelope) -> bool:
-    """Tell whether a grounded chunk is stored just so, and is the slice of the stored document that it says it is."""
+    """Tell whether a grounded chunk is stored just so, and is the slice of the stored document that it says it is.
+
+    Every field counts but those a search adds: `score`, `mode`, `lexical_score`, `vector_score` and `effect_meta`.
+    """
     with store.reading(path) as connection:
-        if not chunk_is_grounded(chunk):
+        stored = _chunk(connection, chunk.chunk_id) if chunk_is_grounded(chunk) else None
+        if stored is None or _stored_part(stored) != _stored_part(chunk):
             return False
-        for key, source, text in connection.execute(
-            "SELECT c.provenance_key, c.source, d.text FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
-            "WHERE c.doc_id = ? AND c.ordinal = ?", (chunk.doc_id, chunk.ordinal)
-        ):
-            start = len(text[:chunk.start_char].encode())
-            return bool(key == chunk.provenance_key and source == chunk.source and start == chunk.start_byte
-                        and text[chunk.start_char:chunk.end_char] == chunk.text)
-    return False
+        ((text,),) = rows(connection, "SELECT text FROM rag_documents WHERE id = ?", (chunk.doc_id,))
+    start = len(text[:chunk.start_char].encode())
+    return bool(start == chunk.start_byte and text[chunk.start_char:chunk.end_char] == chunk.text)
+
+
+def _stored_part(chunk: RagChunkEnvelope) -> str | None:
+    """Write what an index stores of a chunk as JSON, which tells true from 1; None for what no index can hold."""
+    part = {name: value for name, value in chunk.to_dict().items() if name not in (*_UNRANKED, "effect_meta")}
+    try:
+        return json.dumps(part, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def documents_by_path(store: Store, path: str) -> list[tuple[str, str]]:

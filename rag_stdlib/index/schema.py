@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import apsw
 
 from rag_stdlib.embed.protocol import EmbedderIdentity
 from rag_stdlib.errors import fail
+from rag_stdlib.index.sql import rows
 from rag_stdlib.text.normalize import NORMALIZER
 
 SCHEMA_VERSION: Final = 1
@@ -28,13 +30,20 @@ _TABLES: Final = (
         context TEXT NOT NULL, UNIQUE(doc_id, ordinal))""",
     """CREATE VIRTUAL TABLE rag_lexical USING fts5(terms, content='', tokenize="ascii tokenchars '+#'")""",
 )
+_STAGING: Final = "CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
+_VECTORS: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)"
+_SHADOWS: Final = frozenset(  # the tables that FTS5 and vec0 keep their own data in
+    [f"rag_lexical_{part}" for part in ("config", "data", "docsize", "idx")]
+    + [f"rag_vectors_{part}" for part in ("chunks", "info", "rowids", "vector_chunks00")])
 
 
 def read_version(connection: apsw.Connection, shown: str) -> int:
     """Return the schema version, 0 for a file without any table yet; refuse what is not ours to read.
 
+    Terms made by other rules than ours would be searched wrongly, and removed wrongly: such an index is refused too.
+
     Raises:
-        Failure: `not_an_index`, `index_foreign_schema`, `index_too_new`.
+        Failure: `not_an_index`, `index_foreign_schema`, `index_too_new`, `index_corrupt`.
     """
     application, version = connection.pragma("application_id"), connection.pragma("user_version")
     if application == APPLICATION_ID:
@@ -42,6 +51,12 @@ def read_version(connection: apsw.Connection, shown: str) -> int:
             raise fail("index_too_new", path=shown, found=version, known=SCHEMA_VERSION)
         if version < 1:
             raise fail("index_corrupt", path=shown, detail=f"its schema version is {version}")
+        normalizer = get_fact(connection, "normalizer")
+        if not isinstance(normalizer, str):
+            raise fail("index_corrupt", path=shown, detail="it does not say by which rules its terms were made")
+        if normalizer != NORMALIZER:
+            raise fail("index_too_new", path=shown, found=f"{version} with terms by {normalizer[:40]!r}",
+                       known=f"{SCHEMA_VERSION} with terms by {NORMALIZER!r}")
         return int(version)
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if {"rag_documents", "rag_chunks"} <= names:
@@ -59,6 +74,36 @@ def create(connection: apsw.Connection) -> None:
     connection.executemany("INSERT INTO rag_meta(key, value) VALUES (?, ?)", facts)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def create_staging(connection: apsw.Connection) -> None:
+    """Make the table in which a re-embedding collects its vectors."""
+    connection.execute(_STAGING)
+
+
+def create_vectors(connection: apsw.Connection, dim: int) -> None:
+    """Make the vector table; sqlite-vec is loaded."""
+    connection.execute(_VECTORS.format(dim=dim))
+
+
+def differences(connection: apsw.Connection) -> Iterator[str]:
+    """Say what of the file's schema is not as this module makes it: other or missing tables, indexes, triggers, views."""
+    identity = stored_identity(connection)
+    wanted = {_name(statement): statement for statement in _TABLES}
+    known = {**wanted, "rag_staging": _STAGING, "rag_vectors": _VECTORS.format(dim=identity.dim if identity else 0)}
+    found: set[str] = set()
+    for kind, name, sql in rows(connection, "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_'"):
+        found.add(name)
+        if kind != "table" or name not in known.keys() | _SHADOWS:
+            yield f"schema: the {kind} {name!r} does not belong to an index"
+        elif name in known and " ".join(str(sql).split()) != " ".join(known[name].split()):
+            yield f"schema: the table {name!r} is not as this version makes it"
+    for name in sorted(wanted.keys() - found):
+        yield f"schema: the table {name!r} is missing"
+
+
+def _name(statement: str) -> str:
+    return statement.partition("(")[0].split(" USING ")[0].split()[-1]
 
 
 def get_fact(connection: apsw.Connection, key: str) -> str | int | None:
@@ -81,7 +126,9 @@ def drop_fact(connection: apsw.Connection, key: str) -> None:
 
 def next_generation(connection: apsw.Connection) -> None:
     """Count up the generation: every transaction that changes what a search can answer does it once."""
-    connection.execute("UPDATE rag_meta SET value = value + 1 WHERE key = 'generation'")
+    connection.execute("UPDATE rag_meta SET value = value + 1 WHERE key = 'generation' AND typeof(value) = 'integer'")
+    if connection.changes() != 1:
+        raise apsw.CorruptError("its generation is no whole number that could be counted up")
 
 
 def stored_identity(connection: apsw.Connection) -> EmbedderIdentity | None:

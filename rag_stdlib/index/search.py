@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 import numpy as np
 
+from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
 from rag_stdlib.index import fusion, lexical, scan, schema, vectors
@@ -18,7 +19,7 @@ from rag_stdlib.index.filters import NO_FILTERS, Filters, allowed_chunks
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope
-from rag_stdlib.text.normalize import query_terms
+from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -74,9 +75,7 @@ def search(store: Store, path: str, query: Query, embedder: Embedder | None) -> 
     vector: npt.NDArray[np.float32] | None = None
     if query.text.strip() and holdings.chunks:
         holdings.check(path, embedder)
-        vector = embedder.embed([query.text], "query")[0]
-        if not vector.any():
-            raise fail("zero_query_vector")
+        vector = boundary.embedded(embedder, [query.text], "query")[0]
     with store.reading(path) as connection:
         if vector is not None:
             _Holdings.of(connection).check(path, embedder)
@@ -98,7 +97,7 @@ class _Holdings:
 
     def check(self, path: str, embedder: Embedder) -> None:
         """Refuse vectors of another embedder, and chunks without a vector."""
-        given = embedder.identity(self.identity)
+        given = boundary.identified(embedder, self.identity)
         if self.vectors and self.identity is not None and self.identity != given:
             raise fail("embedding_mismatch", path=path, stored=self.identity.describe(), given=given.describe())
         if self.vectors < self.chunks:
@@ -111,18 +110,30 @@ def _answer(connection: apsw.Connection, path: str, query: Query, vector: npt.ND
         return Found((), ("the query is blank",))
     if vector is None and query.mode != "lexical":  # there was nothing to embed the query for
         return Found(())
-    terms = query_terms(query.text)
-    notes = () if terms else ("no_terms: the query holds no letter, digit or symbol to look up",)
-    ranking = _Ranking(connection, query, terms, vector)
+    terms = all_query_terms(query.text)
+    ranking = _Ranking(connection, query, terms[:MAX_QUERY_TERMS], vector)
     hits: list[_Hit] = []
     k = query.limit
     while True:
         ranked = ranking.best(k)
         hits = _in_order(connection, path, ranked, query)
-        if len(hits) >= query.limit or len(ranked.seqs) < k:
+        if len(hits) >= query.limit or len(ranked.seqs) < k or _reaches_below(ranked, query.min_score):
             break
         k *= 4  # the cap per document left too few: look further down the ranking
-    return Found(tuple(_envelopes(connection, hits[:query.limit], query.mode)), notes)
+    return Found(tuple(_envelopes(connection, hits[:query.limit], query.mode)), _notes(terms, query.mode))
+
+
+def _reaches_below(ranked: fusion.Ranked, least: float | None) -> bool:
+    """Tell whether the best k hold a score that is too low: whatever comes after them is too low as well."""
+    return least is not None and bool((ranked.score < least).any())
+
+
+def _notes(terms: tuple[tuple[str, bool], ...], mode: Mode) -> tuple[str, ...]:
+    if not terms:
+        return ("no_terms: the query holds no letter, digit or symbol to look up",)
+    if len(terms) > MAX_QUERY_TERMS and mode != "vector":
+        return (f"terms_cut: {len(terms)} distinct words, the first {MAX_QUERY_TERMS} count",)
+    return ()
 
 
 class _Ranking:
@@ -215,14 +226,14 @@ def _envelopes(connection: apsw.Connection, hits: list[_Hit], mode: Mode) -> Ite
     for hit in hits:
         found: Mapping[str, Any] = {"score": hit.score, "mode": mode, "lexical_score": hit.lexical,
                                     "vector_score": hit.vector}
-        yield envelope(rows[hit.seq], found)
+        yield envelope(rows[hit.seq], found, SEARCH_EFFECT)
 
 
-def envelope(row: tuple[Any, ...], found: Mapping[str, Any]) -> RagChunkEnvelope:
-    """Make the envelope of a stored chunk (a row of `CHUNK_COLUMNS`); `found` holds its scores and mode."""
+def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> RagChunkEnvelope:
+    """Make the envelope of a stored chunk (a row of `CHUNK_COLUMNS`); `found` holds its scores and mode, `effect` made it."""
     (_seq, doc_id, chunk_id, source, text, start_char, end_char, key, ordinal, start_line, end_line, start_byte, end_byte,
      digest, page, metadata) = row
-    meta = EffectEnvelope(SEARCH_EFFECT, provenance_key=key, replay_key=SEARCH_EFFECT)
+    meta = EffectEnvelope(effect, provenance_key=key, replay_key=effect)
     return RagChunkEnvelope(doc_id, chunk_id, source, text, start_char, end_char, key, meta, ordinal, start_line, end_line,
                             start_byte, end_byte, digest, found["score"], found["mode"], found["lexical_score"],
                             found["vector_score"], page, FrozenDict(json.loads(metadata)))

@@ -25,6 +25,7 @@ from rag_stdlib.index import schema
 from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.forks import GATE
 from rag_stdlib.index.journal import set_journal_mode
+from rag_stdlib.index.sidefiles import refuse_alien_side_files
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.root import SIDE_FILES, Place, Root
 
@@ -66,7 +67,8 @@ class Store:
 
     def close(self) -> None:
         """Close the connections, those in use as soon as they are free; the last one to go removes SQLite's side files."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self.close_idle()
 
     def close_idle(self) -> None:
@@ -102,8 +104,8 @@ class Store:
             except Failure as failure:
                 if failure.error.code != "index_missing":
                     raise
-                with self._root.place(path):  # refused where the folder is missing
-                    pass
+                with self._root.place(path) as place:  # refused where the folder is missing
+                    refuse_alien_side_files(place)
             yield connection
 
     @contextmanager
@@ -147,9 +149,7 @@ class Store:
     @contextmanager
     def _connection(self, path: str, *, create: bool = False) -> Iterator[_Handle]:
         """Lend a connection; whatever the block leaves open ends with it."""
-        with GATE.passing():
-            if GATE.torn:
-                raise fail("index_io", path=path, detail="this process was forked while an index was in use; spawn it instead")
+        with unforked(path):
             handle = self._checkout(path, create=create)
             try:
                 with translated(path, self._busy_seconds), _damage_blamed(handle.connection, path):
@@ -176,6 +176,7 @@ class Store:
             found = place.check_regular(writing=True)
             if found is None and not create:
                 raise fail("index_missing", path=path)
+            refuse_alien_side_files(place)
             if found is not None and 0 < found.st_size < _LEAST_BYTES and place.stat("-journal") is None:
                 raise fail("not_an_index", path=path, detail="it is too short for a SQLite file")  # SQLite would write over it
             idle = self._take_idle(_key(place, found)) if found is not None else None
@@ -231,7 +232,7 @@ class Store:
             # An unfinished statement would hold its old snapshot open; a read-only connection must not outlive its reason.
             reusable = connection.txn_state() == apsw.SQLITE_TXN_NONE and not connection.readonly("main")
         finally:
-            spare = self._put_idle(handle) if reusable and not self._closed else handle
+            spare = self._put_idle(handle) if reusable else handle
             if spare is not None:
                 spare.close()
 
@@ -243,8 +244,10 @@ class Store:
         return None
 
     def _put_idle(self, handle: _Handle) -> _Handle | None:
-        """Keep a handle; return the one that has to go for it."""
+        """Keep a handle unless the store is closed; return the one that has to go."""
         with self._lock:
+            if self._closed:
+                return handle
             self._idle.append(handle)
             return self._idle.pop(0) if len(self._idle) > _MAX_IDLE else None
 
@@ -259,6 +262,15 @@ class Store:
                 handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
                 handle.connection.set_busy_timeout(self._busy_ms)
+
+
+@contextmanager
+def unforked(path: str) -> Iterator[None]:
+    """Hold off forks for the block; refuse it in a process whose locks are not its own."""
+    with GATE.passing():
+        if GATE.torn:
+            raise fail("index_io", path=path, detail="this process was forked while an index was in use; spawn it instead")
+        yield
 
 
 def _close_all(handles: list[_Handle]) -> None:

@@ -43,11 +43,6 @@ def exists(connection: apsw.Connection) -> bool:
     return found is not None
 
 
-def create(connection: apsw.Connection, dim: int) -> None:
-    """Make the vector table; the extension is loaded."""
-    connection.execute(f"CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)")
-
-
 def add(connection: apsw.Connection, seqs: Sequence[int], rows: Matrix) -> None:
     """Store the unit vectors (float32, one row a chunk) of new chunks."""
     import numpy as np

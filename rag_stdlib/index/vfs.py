@@ -1,7 +1,9 @@
-"""A SQLite VFS that follows no symbolic link, for the database and each of its side files.
+"""A SQLite VFS that follows no symbolic link and touches no name but those of the indexes in use.
 
 SQLite opens the name it is given: `xFullPathname` does not resolve it, and every open (database, ``-wal``, ``-journal``)
-carries SQLITE_OPEN_NOFOLLOW; SQLite's own ``-shm`` open never follows links. Reads and writes stay in C.
+carries SQLITE_OPEN_NOFOLLOW; SQLite's own ``-shm`` open never follows links. A rollback journal may end in the name of
+a super-journal (https://sqlite.org/fileformat.html, section 3), which SQLite looks up, opens and deletes when it recovers: a
+forged one would lead anywhere. We never write such a name, so none is followed. Reads and writes stay in C.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ import threading
 from typing import Final
 
 import apsw
+
+from rag_stdlib.index.folders import FOLDERS
+from rag_stdlib.root import SIDE_FILES
 
 VFS_NAME: Final = "rag-stdlib-confined"
 
@@ -25,12 +30,31 @@ class _ConfinedVFS(apsw.VFS):
         return name
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        if flags[0] & apsw.SQLITE_OPEN_SUPER_JOURNAL or (path and not _is_own(path)):  # no name: a temporary file of SQLite's
+            raise apsw.CantOpenError("that name belongs to no index in use")
         flags[0] |= apsw.SQLITE_OPEN_NOFOLLOW
         return super().xOpen(name, flags)
 
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802 - SQLite's name
+        return _is_own(pathname) and super().xAccess(pathname, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's name
+        if not _is_side_file(filename):
+            raise apsw.IOError("that name belongs to no index in use")
+        super().xDelete(filename, syncdir)
+
+
+def _is_own(path: str) -> bool:
+    return path in FOLDERS.paths or _is_side_file(path)
+
+
+def _is_side_file(path: str) -> bool:
+    return any(path.endswith(suffix) and path[: -len(suffix)] in FOLDERS.paths for suffix in SIDE_FILES)
+
 
 def confined_vfs() -> str:
-    """Register the VFS once per process and return its name."""
+    """Register the VFS once per process and return its name; it serves the places that `FOLDERS` has adopted."""
     with _lock:
         if not _registered:
             _registered.append(_ConfinedVFS())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apsw
 
 from rag_stdlib.contract.provenance import content_sha256, key_and_digest
+from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, schema, vectors
@@ -55,12 +56,12 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
     """
     row = _document_row(document, chunk_chars, options)
     stored = _stored(store, path) if embedder else None
-    known, unchanged = _look(store, path, row, embedder.identity(stored) if embedder else None)
+    known, unchanged = _look(store, path, row, boundary.identified(embedder, stored) if embedder else None)
     if unchanged is not None:
         return Ingested(unchanged, changed=False)
     chunks = chunk_text(document.text, chunk_chars, options=options)
     found, embedded = _embed(embedder, chunks, known)
-    identity = embedder.identity(stored) if embedder else None  # now the embedder has seen the true dimension
+    identity = boundary.identified(embedder, stored) if embedder else None  # now the embedder has seen the true dimension
     with store.writing(path, create=True) as connection:
         remove_document(connection, document.doc_id)
         _insert(connection, document, (*row, len(chunks)), chunks)
@@ -137,7 +138,7 @@ def _embed(embedder: Embedder | None, chunks: Sequence[Chunk], known: Vectors) -
     found = {digest: known[digest] for digest in texts if digest in known}
     for start in range(0, len(missing), SLICE):
         part = missing[start:start + SLICE]
-        found.update(zip(part, embedder.embed([texts[digest] for digest in part], "passage"), strict=True))
+        found.update(zip(part, boundary.embedded(embedder, [texts[digest] for digest in part], "passage"), strict=True))
     return found, len(missing)
 
 
@@ -176,7 +177,7 @@ def prepare_vectors(connection: apsw.Connection, identity: EmbedderIdentity) -> 
     if schema.stored_identity(connection) != identity:
         if vectors.exists(connection):
             connection.execute("DROP TABLE rag_vectors")
-        vectors.create(connection, identity.dim)
+        schema.create_vectors(connection, identity.dim)
         schema.set_fact(connection, "embedder", identity.to_json())
 
 

@@ -10,8 +10,8 @@ characters such as zero-width spaces vanish, and everything that is neither lett
 * Each symbol beyond ASCII (emoji, currency, arrows) is a term.
 * ``c++``, ``c#`` and the like are terms beside the bare word.
 
-Terms come joined by single spaces. The FTS5 table reads them with the ``ascii`` tokenizer and all ASCII punctuation
-declared a token character, so that SQLite's own Unicode tables play no part.
+Terms come separated by spaces. The FTS5 table reads them with the ``ascii`` tokenizer and ``+`` and ``#``, the only ASCII
+punctuation in a term, declared token characters, so that SQLite's own Unicode tables play no part.
 """
 
 from __future__ import annotations
@@ -143,7 +143,12 @@ def _may_hold_long_term(folded: str) -> bool:
 
 
 def query_terms(text: str) -> tuple[tuple[str, bool], ...]:
-    """Return the distinct terms of a query in order, at most 64, each with whether it matches as a prefix.
+    """Return the distinct terms of a query that count: the first 64 of `all_query_terms`."""
+    return all_query_terms(text)[:MAX_QUERY_TERMS]
+
+
+def all_query_terms(text: str) -> tuple[tuple[str, bool], ...]:
+    """Return all distinct terms of a query in order, each with whether it matches as a prefix.
 
     A term is a prefix only where the query has a single character of a script without spaces.
     """
@@ -156,5 +161,5 @@ def query_terms(text: str) -> tuple[tuple[str, bool], ...]:
         terms.update(dict.fromkeys([(run, True)] if len(run) == 1 else [(pair, False) for pair in _bigrams(run)]))
         position = match.end()
     terms.update(dict.fromkeys((term, False) for term in _split(folded[position:])))
-    return tuple(terms)[:MAX_QUERY_TERMS]
+    return tuple(terms)
 

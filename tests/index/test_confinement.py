@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import struct
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from rag_stdlib import Config, Err, Ok, Runtime, carry, rag_check, rag_delete, rag_ingest, rag_search
 from rag_stdlib.errors import Failure
+from rag_stdlib.index import vfs
+from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.store import Store
 from rag_stdlib.root import Root
 
-SWAPS_AT_LEAST = 1_000
+SWAPS_AT_LEAST = 2_000
 
 
 def picture(folder: Path) -> dict[str, tuple[str, int]]:
@@ -23,66 +33,102 @@ def picture(folder: Path) -> dict[str, tuple[str, int]]:
             for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(60)
-def test_r125_a_component_swapped_for_a_link_in_a_loop_never_leads_outside(tmp_path: Path) -> None:  # noqa: C901 - one story
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    root.mkdir()
-    (root / "real").mkdir()
-    outside.mkdir()
-    with Runtime(Config(), root=outside):
-        assert rag_ingest("index.db", "secret", "s", "the outside secret words", 50).is_ok
-    (root / "link").symlink_to(outside)
-    before = picture(outside)
-    until = time.monotonic() + 10
-    swaps = 0
-    stopped = threading.Event()
+class Swapping:
+    """Ten seconds in which names below a root change all the time, and what calls said meanwhile."""
 
-    def swap() -> None:
-        nonlocal swaps
-        real, link, path = (str(root / name) for name in ("real", "link", "path"))
-        while time.monotonic() < until:
+    def __init__(self, root: Path, outside: Path) -> None:
+        self.root, self.outside = root, outside
+        self.until = time.monotonic() + 10
+        self.swaps: Counter[str] = Counter()
+        self.codes: dict[str, Counter[str]] = {"component": Counter(), "side": Counter()}
+        self.leaks: list[object] = []
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self.until
+
+    def swap_component(self) -> None:
+        real, link, path = (str(self.root / name) for name in ("real", "link", "path"))
+        while not self.over:
             os.rename(real, path)  # noqa: PTH104 - as quick as can be
             os.rename(path, real)  # noqa: PTH104 - as quick as can be
             os.rename(link, path)  # noqa: PTH104 - as quick as can be
             os.rename(path, link)  # noqa: PTH104 - as quick as can be
-            swaps += 1
-        stopped.set()
+            self.swaps["component"] += 1
 
-    codes: dict[str, int] = {}
-    leaks: list[object] = []
+    def swap_side_files(self) -> None:
+        """Put links to a file outside, and to none, in the place of each side file, and take them away again."""
+        for target, suffix in itertools.cycle(itertools.product(("victim", "nowhere"), ("-wal", "-shm", "-journal"))):
+            if self.over:
+                return
+            link = self.root / f"side.db{suffix}"
+            with suppress(FileExistsError):  # SQLite's own is there
+                link.symlink_to(self.outside / f"{target}{suffix}")
+                time.sleep(0)
+                link.unlink(missing_ok=True)
+                self.swaps["side"] += 1
 
-    def use(number: int) -> None:
-        turn = 0
-        while not stopped.is_set():
-            turn += 1
+    def note(self, kind: str, *results: Ok[Any] | Err) -> None:
+        for result in results:
+            if isinstance(result, Err):
+                self.codes[kind][result.error.code] += 1
+            elif "secret" in str(result.value):
+                self.leaks.append(result)
+            else:
+                self.codes[kind]["ok"] += 1
+
+    def use(self, number: int) -> None:
+        for turn in itertools.count(1):
+            if self.over:
+                return
             new = f"path/new-{number}-{turn}.db" if turn % 3 == 0 else "path/index.db"
-            for result in (rag_ingest(new, f"d{number}-{turn % 5}", "s", f"inside words {turn}", 50),
-                           rag_search("path/index.db", "secret words", 5), rag_check(new),
-                           rag_delete("path/index.db", "secret")):
-                if isinstance(result, Err):
-                    codes[result.error.code] = codes.get(result.error.code, 0) + 1
-                elif "secret" in str(result.value):
-                    leaks.append(result)
-                else:
-                    codes["ok"] = codes.get("ok", 0) + 1
+            self.note("component", rag_ingest(new, f"d{number}-{turn % 5}", "s", f"inside words {turn}", 50),
+                      rag_search("path/index.db", "secret words", 5), rag_check(new), rag_delete("path/index.db", "secret"))
 
-    with Runtime(Config(), root=root) as runtime:
-        threads = [threading.Thread(target=carry(use), args=(number,)) for number in range(3)]
-        threads.append(threading.Thread(target=swap))
+    def use_side(self) -> None:
+        """Open and close anew each time, so that SQLite makes and removes its side files."""
+        for turn in itertools.count(1):
+            if self.over:
+                return
+            with Runtime(Config(), root=self.root):
+                self.note("side", rag_ingest("side.db", f"d{turn % 5}", "s", f"inside words {turn}", 50),
+                          rag_search("side.db", "secret words", 5))
+
+    def run(self) -> None:
+        works: list[Callable[[], None]] = [carry(partial(self.use, number)) for number in range(2)]
+        threads = [threading.Thread(target=work) for work in (*works, self.use_side, self.swap_component, self.swap_side_files)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_r125_r129_names_swapped_for_links_in_a_loop_never_lead_outside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "real").mkdir(parents=True)
+    outside.mkdir()
+    with Runtime(Config(), root=outside):
+        assert rag_ingest("index.db", "secret", "s", "the outside secret words", 50).is_ok
+    for suffix in ("-wal", "-shm", "-journal"):
+        (outside / f"victim{suffix}").touch()
+    (root / "link").symlink_to(outside)
+    before = picture(outside)
+    with Runtime(Config(), root=root) as runtime:
+        swapping = Swapping(root, outside)
+        swapping.run()
         runtime.close()
         for path in (root / "real").glob("*.db"):
             assert rag_check(f"real/{path.name}").unwrap().clean
-    assert swaps > SWAPS_AT_LEAST
-    assert leaks == []
+    assert swapping.leaks == []
     assert picture(outside) == before
-    assert codes["ok"] > 20  # some calls met the real folder
-    assert codes["path_symlink"] > 20  # and some the link
-    assert codes.keys() <= {"ok", "path_symlink", "path_folder_missing", "index_missing", "not_found"}, codes
+    assert swapping.swaps.total() > SWAPS_AT_LEAST
+    assert min(swapping.swaps.values()) > SWAPS_AT_LEAST / 10
+    for codes in swapping.codes.values():
+        assert codes["ok"] > 10  # some calls met what is inside
+        assert codes["path_symlink"] > 10  # and some the links
+    assert swapping.codes["component"].keys() <= {"ok", "path_symlink", "path_folder_missing", "index_missing", "not_found"}
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
@@ -222,3 +268,71 @@ def test_the_portable_way_serves_and_refuses_alike(tmp_path: Path) -> None:
     assert failed.value.error.code == "path_symlink"
     store.close()
     assert sorted(path.name for path in (root / "sub").iterdir()) == ["index.db"]
+
+
+def forged_journal(index: Path, super_journal: str) -> bytes:
+    """Make a hot journal that would wipe the first page, if the super-journal it names exists."""
+    page = struct.unpack(">H", index.read_bytes()[16:18])[0]
+    magic = bytes.fromhex("d9d505f920a163d7")
+    header = (magic + struct.pack(">5I", 1, 0, index.stat().st_size // page, 512, page)).ljust(512, b"\0")
+    record = struct.pack(">I", 1) + bytes(page) + struct.pack(">I", 0)
+    name = super_journal.encode()
+    return header + record + struct.pack(">I", 2**30 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+
+
+@pytest.mark.parametrize("anchored", [True, False], ids=["anchored", "plain"])
+@pytest.mark.parametrize("name", ["outside.txt", "notes.db-mj0123456901", "notes.db-mj012345901", "root/other.txt"])
+def test_r129_a_forged_super_journal_is_neither_looked_at_nor_deleted(tmp_path: Path, name: str, anchored: bool) -> None:
+    root, named = tmp_path / "root", tmp_path / name
+    root.mkdir()
+    with Runtime(Config(), root=root):
+        assert rag_ingest("notes.db", "d", "s", "hello world", 50).is_ok
+    named.write_text("precious\n")
+    (root / "notes.db-journal").write_bytes(forged_journal(root / "notes.db", str(named)))
+    store = Store(Root(str(root), anchored=anchored))
+    with store.reading("notes.db") as connection:  # had the file been found, the first page would be gone
+        assert connection.execute("SELECT text FROM rag_documents").fetchall() == [("hello world",)]
+    store.close()
+    assert named.read_text() == "precious\n"
+    assert sorted(path.name for path in root.iterdir() if path != named) == ["notes.db"]
+
+
+@pytest.mark.parametrize("anchored", [True, False], ids=["anchored", "plain"])
+def test_r129_the_vfs_knows_the_names_of_indexes_in_use_and_no_others(tmp_path: Path, anchored: bool) -> None:
+    vfs.confined_vfs()
+    confined = vfs._registered[0]
+    exists, journal, super_journal = apsw.SQLITE_ACCESS_EXISTS, apsw.SQLITE_OPEN_MAIN_JOURNAL, apsw.SQLITE_OPEN_SUPER_JOURNAL
+    for name in ("index.db", "index.db-journal", "index.db-mj0123456901", "victim", "victim-journal"):
+        (tmp_path / name).touch()
+    place = Root(str(tmp_path), anchored=anchored).open_place("index.db")
+    FOLDERS.adopt(place)
+    own, folder = place.path, place.path.rpartition("/")[0]
+    others = [f"{folder}/victim", f"{folder}/victim-journal", f"{folder}/../{tmp_path.name}/victim", f"{own}-mj0123456901",
+              f"{folder}/./index.db-journal", f"{folder}//index.db", "index.db", "/etc/passwd", f"{own}/../victim-journal"]
+    assert [confined.xAccess(name, exists) for name in (own, f"{own}-journal", f"{own}-wal")] == [True, True, False]
+    for name in others:
+        assert not confined.xAccess(name, exists)
+        with pytest.raises(apsw.IOError):
+            confined.xDelete(name, False)
+        with pytest.raises(apsw.CantOpenError):
+            confined.xOpen(name, [journal | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0])
+    with pytest.raises(apsw.IOError):
+        confined.xDelete(own, False)  # SQLite never deletes the database itself
+    with pytest.raises(apsw.CantOpenError):
+        confined.xOpen(f"{own}-journal", [super_journal | apsw.SQLITE_OPEN_READONLY, 0])
+    confined.xDelete(f"{own}-journal", False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.db", "index.db-mj0123456901", "victim", "victim-journal"]
+    FOLDERS.release(place)
+    assert not confined.xAccess(own, exists)
+    assert FOLDERS.paths == {}
+
+
+def test_r129_a_hard_link_is_refused_to_readers_with_the_reason(tmp_path: Path) -> None:
+    with Runtime(Config(), root=tmp_path) as runtime:
+        assert rag_ingest("index.db", "d", "s", "text", 10).is_ok
+        runtime.close()
+        (tmp_path / "twin.db").hardlink_to(tmp_path / "index.db")
+        refused = rag_search("twin.db", "text", 1)
+    assert isinstance(refused, Err)
+    assert refused.error.code == "path_hard_link"
+    assert "for writing even to be read" in refused.error

@@ -256,3 +256,13 @@ def test_no_more_than_a_few_idle_connections_are_kept(tmp_path: Path) -> None:
     assert len(store._idle) == 8
     store.close()
     assert len(list(tmp_path.iterdir())) == 20
+
+
+def test_a_connection_in_use_when_the_store_closes_is_not_kept(tmp_path: Path) -> None:
+    store = Store(Root(str(tmp_path)))
+    touch(store)
+    with store._connection(PATH) as handle:
+        store.close()
+        assert store._put_idle(handle) is handle
+    assert store._idle == []
+    assert [path.name for path in tmp_path.iterdir()] == [PATH]
