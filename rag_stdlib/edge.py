@@ -94,7 +94,7 @@ def _fits(kind: type, value: object) -> bool:
 def _misfit_inside(name: str, value: object) -> str:
     """Name the first plain field of a record argument that does not have its declared type."""
     if isinstance(value, (Record, ChunkOptions)):
-        for part, kind in _plain_fields(type(value)):
+        for part, kind in _plain_fields(type(value)):  # type: ignore[arg-type] # a class can always be hashed
             if not _fits(kind, getattr(value, part)):
                 return f"{name}.{part} is {_short(getattr(value, part))}"
     return ""

@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 
 from rag_stdlib.errors import Failure
+from rag_stdlib.index.filters import NO_FILTERS
 from rag_stdlib.options import DEFAULT_OPTIONS, QueryOptions
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize("given", [
     {}, {"mode": "lexical"}, {"doc_id": ""}, {"doc_id": ("a", "b")}, {"doc_id": ()}, {"doc_id_prefix": "a/"}, {"source": ["x"]},
     {"source_prefix": ""}, {"metadata": {"k": "v", "l": (1, 2.5, None, True), "m": []}}, {"min_score": -3}, {"min_score": 0.5}, {"per_document": 1},
 ])
-def test_options_that_can_be_served(options: dict[str, Any]) -> None:
-    QueryOptions(**options).check()
+def test_options_that_can_be_served(given: dict[str, Any]) -> None:
+    options = QueryOptions(**given)
+    assert options.check() is None  # type: ignore[func-returns-value]
+    assert {name: getattr(options, name) for name in given} == given
+    assert (options.filters() == NO_FILTERS) == (not given.keys() - {"mode", "min_score", "per_document"})
 
 
 @pytest.mark.parametrize(("options", "code", "words"), [

@@ -21,6 +21,7 @@ from rag_stdlib.values import (
     check_limit,
     check_metadata,
     check_text,
+    shown,
 )
 
 GOOD = SourceDocument("d", "s", "text")
@@ -35,6 +36,9 @@ def refused(check: Any, *arguments: Any, **options: Any) -> str:
 @pytest.mark.parametrize("text", ["", "a", "ü😀", "\x01\x7f\u200b\ufeff\uffff", "\r\n"])
 def test_unicode_text_is_taken(text: str) -> None:
     check_text("text", text)
+    check_text("text", text, len(text.encode()))
+    assert refused(check_text, "text", text + "\0") == f"text_nul: text holds U+0000 at character {len(text)}; remove or replace it first"
+    assert refused(check_text, "text", text + "\ud800").startswith(f"invalid_text: text holds a lone surrogate at character {len(text)};")
 
 
 @pytest.mark.parametrize(("text", "offset"), [("a\x00b", 1), ("\x00", 0), ("left\x00right", 4), ("speci\x00cation", 5), ("ü\x00\x00", 1)])
@@ -63,6 +67,15 @@ def test_r89_the_cap_of_a_document_is_64_mebibytes() -> None:
 @pytest.mark.parametrize("doc_id", ["d", "a:b", " d ", "x" * MAX_ID_BYTES, "é" * (MAX_ID_BYTES // 2), "\u200b"])
 def test_document_ids(doc_id: str) -> None:
     check_doc_id(doc_id)
+    room = MAX_ID_BYTES - len(doc_id.encode())
+    check_doc_id(doc_id + "x" * room)
+    assert refused(check_doc_id, doc_id + "x" * (room + 1)) == "invalid_doc_id: doc_id is 1,025 bytes; the most is 1,024"
+
+
+@pytest.mark.parametrize("length", [0, 1, 99, 100])
+def test_a_message_shows_a_short_id_whole_and_cuts_a_long_one(length: int) -> None:
+    assert shown("é" * length) == "é" * length
+    assert shown("é" * 101) == shown("é" * 60_000) == "é" * 99 + "…"
 
 
 @pytest.mark.parametrize(("doc_id", "words"), [
@@ -105,6 +118,7 @@ def test_metadata_refused(metadata: Any, words: str) -> None:
 @pytest.mark.parametrize(("metadata", "code"), [
     ({"a\0": 1}, "text_nul: a metadata key"), ({"a": "x\0"}, "text_nul: metadata 'a'"), ({"a": "\ud800"}, "invalid_text: metadata 'a'"),
     ({"\udcff": 1}, "invalid_text: a metadata key"), ({"a": "x" * (MAX_METADATA_BYTES + 1)}, "text_too_large: metadata 'a'"),
+    ({"k" * 5000: "\0"}, f"text_nul: metadata '{'k' * 99}…' holds"), ({"k" * 5000: []}, f"invalid_metadata: metadata '{'k' * 99}…' is no"),
 ])
 def test_text_in_metadata_is_text(metadata: Any, code: str) -> None:
     assert refused(check_metadata, metadata).startswith(code)
@@ -112,6 +126,7 @@ def test_text_in_metadata_is_text(metadata: Any, code: str) -> None:
 
 def test_a_good_document_passes() -> None:
     check_document(GOOD)
+    assert refused(check_document, dataclasses.replace(GOOD, text="a\0")).startswith("text_nul: text holds U+0000 at character 1")
     check_document(dataclasses.replace(GOOD, text="", lines=((0, 1), (0, 2), (5, 3)), pages=((0, 1),), metadata={"a": 1}))
 
 

@@ -82,7 +82,7 @@ def _unit_matrix(given: Any, asked: int, dim: int, role: Role) -> Matrix:  # noq
     if isinstance(given, np.ndarray) and (given.dtype, given.shape) == (np.float32, (asked, dim)) and _is_unit(given).all():
         return np.array(given, np.float32, order="C")
     lists = _number_lists(given)
-    if role == "query" and lists and not any(lists[0]):
+    if role == "query" and lists == [[0.0] * dim]:
         raise fail("zero_query_vector")
     rows = unit_rows(lists, asked=asked, dim=dim)
     wide = np.array(lists, np.float64)

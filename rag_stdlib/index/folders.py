@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from rag_stdlib.root import Place
+from rag_stdlib.root import SIDE_FILES, Place
 
 
 @dataclass(slots=True)
@@ -23,20 +23,20 @@ class _Shared:
 
 
 class Folders:
-    """The folders in use, by device and inode, and in `paths` how many connections each index file serves, by its path."""
+    """The folders in use, by device and inode, and in `names` how often each path of an index in use, or of its side files, is."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._lock = threading.Lock()
         self._shared: dict[tuple[int, int], _Shared] = {}
-        self.paths: Counter[str] = Counter()
+        self.names: Counter[str] = Counter()
 
     def adopt(self, place: Place) -> None:
         """Let SQLite open the place until `release`; an anchored one gets the shared descriptor of its folder."""
         with self._lock:
             if place.folder >= 0:
                 self._share(place)
-            self.paths[place.path] += 1
+            self.names.update(_names(place))
 
     def _share(self, place: Place) -> None:
         shared = self._shared.setdefault(_identity(place.folder), _Shared(place.folder, 0))
@@ -49,9 +49,10 @@ class Folders:
     def release(self, place: Place) -> None:
         """Give a place back; the last user of a folder closes it."""
         with self._lock:
-            self.paths[place.path] -= 1
-            if not self.paths[place.path]:
-                del self.paths[place.path]
+            for name in _names(place):
+                self.names[name] -= 1
+                if not self.names[name]:
+                    del self.names[name]
             if place.folder >= 0:
                 self._unshare(place)
 
@@ -63,6 +64,10 @@ class Folders:
             del self._shared[key]
             place.close()
         place.folder = -1
+
+
+def _names(place: Place) -> list[str]:
+    return [place.path + suffix for suffix in ("", *SIDE_FILES)]
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

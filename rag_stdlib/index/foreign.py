@@ -48,6 +48,7 @@ def foreign_index(root: Root, path: str) -> Iterator[ForeignIndex]:
     with unforked(path), root.place(path) as place:
         if place.check_regular(writing=False) is None:
             raise fail("file_missing", path=path)
+        refuse_alien_side_files(place)
         with _as_foreign(path), translated(path), _connected(place) as connection:
             root.recheck(place)
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
@@ -59,7 +60,6 @@ def foreign_index(root: Root, path: str) -> Iterator[ForeignIndex]:
 @contextmanager
 def _connected(place: Place) -> Iterator[apsw.Connection]:
     """Connect without leaving a trace: in log mode even a reader would make a log, so a file with none is read as it stands."""
-    refuse_alien_side_files(place)
     FOLDERS.adopt(place)
     try:
         name, flags = place.path, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW

@@ -118,6 +118,8 @@ class Store:
             if handle.connection.readonly("main"):
                 raise _readonly(path)
             with self._write_turn(handle, path):
+                if create:
+                    self._prepare(handle, path)
                 handle.connection.execute("BEGIN IMMEDIATE")
                 if not create:
                     _require_index(handle.connection, path)
@@ -134,11 +136,11 @@ class Store:
         Raises:
             Failure: `busy` where a reader held on to the log too long, and what `reading` raises.
         """
-        with self._connection(path) as handle:
-            _require_index(handle.connection, path)
-            with self._write_turn(handle, path):
-                yield handle.connection
-                handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        with self.reading(path):  # refuses what is no index
+            pass
+        with self._connection(path) as handle, self._write_turn(handle, path):
+            yield handle.connection
+            handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def sizes(self, path: str) -> tuple[int, int]:
         """Return the bytes of the file and of its write-ahead log."""
@@ -214,11 +216,17 @@ class Store:
                 connection = _connect_immutable(place)
                 undo.callback(connection.close, True)
             _configure(connection, self._synchronous)
-            if create and schema.read_version(connection, path) == 0:
-                connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
-                set_journal_mode(connection, place, time.monotonic() + self._busy_seconds)
             undo.pop_all()
         return _Handle(connection, place, _key(place, status))
+
+    def _prepare(self, handle: _Handle, path: str) -> None:
+        """Set what only a file without tables can be given; it may have been opened first by a reader, in vain."""
+        handle.connection.execute("BEGIN")  # else the version and the tables could be of different moments
+        version = schema.read_version(handle.connection, path)
+        handle.connection.execute("ROLLBACK")
+        if version == 0:
+            handle.connection.execute(f"PRAGMA page_size = {schema.PAGE_SIZE}")
+            set_journal_mode(handle.connection, handle.place, time.monotonic() + self._busy_seconds)
 
     @property
     def _busy_ms(self) -> int:

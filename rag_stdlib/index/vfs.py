@@ -31,26 +31,18 @@ class _ConfinedVFS(apsw.VFS):
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
-        if flags[0] & apsw.SQLITE_OPEN_SUPER_JOURNAL or (path and not _is_own(path)):  # no name: a temporary file of SQLite's
+        if flags[0] & apsw.SQLITE_OPEN_SUPER_JOURNAL or (path and path not in FOLDERS.names):  # no name: a temporary file of SQLite's
             raise apsw.CantOpenError("that name belongs to no index in use")
         flags[0] |= apsw.SQLITE_OPEN_NOFOLLOW
         return super().xOpen(name, flags)
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802 - SQLite's name
-        return _is_own(pathname) and super().xAccess(pathname, flags)
+        return pathname in FOLDERS.names and super().xAccess(pathname, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802 - SQLite's name
-        if not _is_side_file(filename):
+        if filename not in FOLDERS.names or not filename.endswith(SIDE_FILES):
             raise apsw.IOError("that name belongs to no index in use")
         super().xDelete(filename, syncdir)
-
-
-def _is_own(path: str) -> bool:
-    return path in FOLDERS.paths or _is_side_file(path)
-
-
-def _is_side_file(path: str) -> bool:
-    return any(path.endswith(suffix) and path[: -len(suffix)] in FOLDERS.paths for suffix in SIDE_FILES)
 
 
 def confined_vfs() -> str:

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 from embedder_double import EmbedderDouble
 
-from rag_stdlib import Config, Err, QueryOptions, Result, Runtime, rag_check, rag_ingest, rag_query, rag_reembed, rag_stats
+from rag_stdlib import (
+    Config,
+    Err,
+    QueryOptions,
+    Result,
+    Runtime,
+    rag_check,
+    rag_ingest,
+    rag_query,
+    rag_reembed,
+    rag_stats,
+)
 from rag_stdlib.embed.boundary import embedded, identified
 from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.embed.protocol import EmbedderIdentity, Role
@@ -108,11 +119,12 @@ def test_r14_a_query_without_a_direction_has_its_own_code() -> None:
 @pytest.mark.parametrize("spoil", [
     lambda rows: rows * 3.5, lambda rows: (rows * 1e30).tolist(), lambda rows: rows.astype(np.float64) * 1e-300, lambda rows: list(rows.astype(np.float64) * 1e300),
     lambda rows: tuple(map(tuple, rows.tolist())),
-    lambda rows: rows.astype(">f4"), lambda rows: np.asfortranarray(rows), lambda rows: (row for row in rows),
+    lambda rows: rows.astype(">f4"), np.asfortranarray, lambda rows: (row for row in rows),
     lambda rows: np.rint(rows * np.sqrt((rows != 0).sum(1))[:, None] * 50).astype(np.int64)])
 def test_r193_rows_of_numbers_of_any_make_become_unit_rows(spoil: Spoil) -> None:
     rows = embedded(Own(spoil), ["one word", "two other words"], "passage")
-    assert (rows.dtype, rows.shape, rows.flags.c_contiguous) == (np.float32, (2, DIM), True)
+    assert rows.dtype == np.float32
+    assert (rows.shape, rows.flags.c_contiguous) == ((2, DIM), True)
     assert np.abs(np.linalg.norm(rows.astype(np.float64), axis=1) - 1).max() < 1e-6
 
 

@@ -96,6 +96,13 @@ def blob(*values: float) -> str:
     ("UPDATE rag_vectors_chunks SET rowids = x'00'", "vectors: unreadable (a block of vectors"),
     ("UPDATE rag_vectors_rowids SET chunk_offset = 1 - chunk_offset WHERE rowid IN (1, 2)", "vectors: the row list points"),
     ("DELETE FROM rag_vectors_rowids WHERE rowid = 1", "vectors: the table's row list and its blobs differ"),
+    ("CREATE TRIGGER t AFTER INSERT ON rag_chunks BEGIN DELETE FROM rag_documents; END", "schema: the trigger 't' does not belong"),
+    ("CREATE VIEW v AS SELECT text FROM rag_documents", "schema: the view 'v' does not belong"),
+    ("CREATE TABLE notes(x)", "schema: the table 'notes' does not belong"), ("CREATE INDEX i ON rag_chunks(source)", "schema: the index 'i' does not"),
+    ("ALTER TABLE rag_chunks ADD COLUMN extra", "schema: the table 'rag_chunks' is not as"),
+    ("DROP TABLE rag_lexical", "schema: the table 'rag_lexical' is missing"),
+    ("CREATE TABLE rag_staging(x)", "schema: the table 'rag_staging' is not as"),
+    ("UPDATE rag_meta SET value = replace(value, '\"dim\":8', '\"dim\":4') WHERE key = 'embedder'", "schema: the table 'rag_vectors' is not as"),
     ("DELETE FROM rag_meta WHERE key = 'embedder'", "vectors: a table of vectors, but no embedder"),
     ("UPDATE rag_meta SET value = '{' WHERE key = 'embedder'", "vectors: unreadable"),
 ])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import apsw
@@ -19,7 +20,7 @@ from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.errors import Failure
 from rag_stdlib.index import fusion, lexical, scan, vectors
 from rag_stdlib.index.filters import Filters
-from rag_stdlib.index.search import Found, Query, search
+from rag_stdlib.index.search import Found, Query, _Ranking, search
 from rag_stdlib.index.store import Store
 from rag_stdlib.index.writer import ingest
 from rag_stdlib.records import FrozenDict, Mode, SourceDocument
@@ -149,6 +150,55 @@ def test_least_score_and_hits_per_document_bound_the_answer(filled: tuple[Store,
         found = search(store, PATH, Query("refund order invoice", 10_000, mode, min_score=least), embedder).chunks
         assert found == tuple(chunk for chunk in whole if chunk.score is not None and chunk.score >= least)
         assert len(found) < len(whole)
+
+
+def test_a_least_score_does_not_make_a_search_look_down_the_whole_ranking(filled: tuple[Store, EmbedderDouble],
+                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    store, embedder = filled
+    looked: list[int] = []
+    best = _Ranking.best
+
+    def watched(self: _Ranking, k: int) -> fusion.Ranked:
+        looked.append(k)
+        return best(self, k)
+
+    monkeypatch.setattr(_Ranking, "best", watched)
+    for mode in ("lexical", "vector", "hybrid"):
+        whole = search(store, PATH, Query("refund order invoice", 10_000, mode), embedder).chunks
+        least = whole[2].score
+        assert least is not None
+        wanted = tuple(chunk for chunk in whole if chunk.score is not None and chunk.score >= least)
+        looked.clear()
+        assert search(store, PATH, Query("refund order invoice", 10, mode, min_score=least), embedder).chunks == wanted[:10]
+        assert looked == [10]
+        looked.clear()  # a cap per document alone still looks further down, and then stops at the least score
+        capped = search(store, PATH, Query("refund order invoice", 10, mode, min_score=least, per_document=1), embedder).chunks
+        assert {chunk.doc_id for chunk in capped} == {chunk.doc_id for chunk in wanted}
+        assert looked == [10]
+
+
+def test_r10_no_search_sends_a_nearest_neighbour_query_to_vec0(tmp_path: Path) -> None:
+    """`k = ?` and `LIMIT` of vec0 contradict each other in some releases; neither is ever sent."""
+    sent: list[str] = []
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: sent.append(event["sql"]))
+
+    with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble()):
+        rag_ingest(PATH, "d", "s", " ".join(WORDS), 30)
+        rag_ingest(PATH, "e", "s", "refund", 30)
+    apsw.connection_hooks.append(watch)
+    try:
+        with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble()):
+            for mode in ("vector", "hybrid"):
+                options = QueryOptions(mode=mode, metadata={}, doc_id=("d", "e"), per_document=1)  # type: ignore[arg-type]
+                assert len(rag_query(PATH, "refund order", 2, options).unwrap()) == 2
+                assert rag_query(PATH, "refund order", 100).is_ok
+    finally:
+        apsw.connection_hooks.remove(watch)
+    assert any("rag_vectors_vector_chunks00" in statement for statement in sent)
+    assert [statement for statement in sent if re.search(r"\brag_vectors\b(?!')|\bk\s*=\s*\?", statement)] == []
+    assert [statement for statement in sent if "MATCH" in statement and "rag_lexical" not in statement] == []
 
 
 vector_sets = st.builds(

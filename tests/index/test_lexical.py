@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_stdlib import Err, Ok, Runtime, rag_delete, rag_ingest, rag_search
+from rag_stdlib import Err, Ok, QueryOptions, Runtime, rag_delete, rag_ingest, rag_query, rag_search
 
 PATH = "index.db"
 
@@ -18,6 +18,20 @@ def found(query: str, *texts: str, limit: int = 50) -> list[str]:
     result = rag_search(PATH, query, limit)
     assert isinstance(result, Ok), result
     return [chunk.doc_id for chunk in result.value]
+
+
+@pytest.mark.parametrize(("words", "notes"), [
+    (80, ["terms_cut: 80 distinct words, the first 64 count"]), (65, ["terms_cut: 65 distinct words, the first 64 count"]), (64, []), (1, [])])
+def test_words_that_do_not_count_are_told_of(hybrid: Runtime, words: int, notes: list[str]) -> None:
+    query = " ".join(f"w{number}" for number in range(words))
+    rag_ingest(PATH, "d", "s", "w0 and w64", 100)
+    for mode in ("lexical", "hybrid", "vector"):
+        result = rag_query(PATH, f"{query} {query}", 5, QueryOptions(mode=mode))  # type: ignore[arg-type]
+        assert isinstance(result, Ok)
+        assert [note for note in result.notes if note.startswith("terms_cut")] == (notes if mode != "vector" else [])
+    only = rag_query(PATH, query.replace("w0 ", "x ", 1) if words > 1 else "x", 5, QueryOptions(mode="lexical")).unwrap()
+    assert only == []  # w64 is the 65th word
+    assert hybrid.has_embedder
 
 
 @pytest.mark.parametrize("query", ["BENCH-100821", "bench-100821", "100821", "BENCH", "-100821", "BENCH--100821"])

@@ -26,9 +26,10 @@ from rag_stdlib import (
     rag_stats,
 )
 from rag_stdlib.errors import Failure
-from rag_stdlib.index import maintenance, schema
+from rag_stdlib.index import maintenance, schema, vectors
 from rag_stdlib.index.store import Store
 from rag_stdlib.options import QueryOptions
+from rag_stdlib.records import Reembedded
 from rag_stdlib.root import Root
 
 PATH = "index.db"
@@ -73,6 +74,53 @@ def test_r40_after_compact_nothing_of_a_deleted_text_is_left(tmp_path: Path, way
         assert (tmp_path / PATH).stat().st_size < before
         assert rag_check(PATH).unwrap().problems == ()
         assert len(rag_query(PATH, "other words", 1000, QueryOptions(mode="lexical")).unwrap()) >= 30
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_r40_compact_leaves_nothing_of_deleted_texts_in_the_staging_area(tmp_path: Path, kept: bool) -> None:
+    texts = ["Secret words of old.", "Words that stay here."]
+    other = EmbedderDouble(dim=48, model="m2")
+    secret, stays = (other.embed([text], "passage")[0].tobytes() for text in texts)
+    fill(tmp_path, EmbedderDouble(dim=48), 1)
+    with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble(dim=48)) as runtime:
+        rag_delete(PATH, "d0")
+        for name, text in zip(("secret", "stays"), texts, strict=True):
+            rag_ingest(PATH, name, "s", text, 100)
+        assert rag_stats(PATH).unwrap().notices == ()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(maintenance, "_switch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                maintenance.reembed(runtime.store, PATH, other)
+        (notice,) = rag_stats(PATH).unwrap().notices
+        assert notice == "a re-embedding by hashing/m2, 48 dimensions is unfinished (2 texts are staged); run reembed to finish it"
+        rag_delete(PATH, "secret")
+        if not kept:
+            rag_delete(PATH, "stays")
+        runtime.close()
+        assert secret in bytes_left(tmp_path)
+        assert rag_compact(PATH).is_ok
+        assert secret not in bytes_left(tmp_path)
+        assert (stays in bytes_left(tmp_path)) == kept
+        assert ["(1 texts are staged)" in notice for notice in rag_stats(PATH).unwrap().notices] == [True] * kept
+        assert rag_check(PATH).unwrap().clean
+    asked = other.texts
+    with Runtime(Config(), root=tmp_path, embedder=other):
+        assert rag_reembed(PATH) == Ok(Reembedded(int(kept), 0))
+        assert other.texts == asked  # what is still needed was not thrown away
+        assert rag_stats(PATH).unwrap().notices == ()
+
+
+def test_a_switch_takes_any_number_of_staged_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path, EmbedderDouble(), 7)
+    monkeypatch.setattr(maintenance, "SLICE", 2)
+    new = EmbedderDouble(model="m2")
+    with Runtime(Config(), root=tmp_path, embedder=new) as runtime:
+        assert rag_reembed(PATH).is_ok
+        with runtime.store.reading(PATH) as connection:
+            seqs, rows = vectors.load(connection, 32)
+            texts = dict(connection.execute("SELECT seq, text FROM rag_chunks"))
+    assert len(seqs) == len(texts) > 7
+    assert rows.tobytes() == new.embed([str(texts[seq]) for seq in seqs.tolist()], "passage").tobytes()
 
 
 def test_compact_changes_no_answer(hybrid: Runtime) -> None:

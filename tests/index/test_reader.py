@@ -24,6 +24,8 @@ from rag_stdlib import (
 )
 from rag_stdlib.contract.provenance import content_sha256, provenance_key
 from rag_stdlib.index.reader import documents_by_path, split_chunk_id
+from rag_stdlib.records import EffectEnvelope
+from rag_stdlib.values import MAX_ID_BYTES
 
 PATH = "index.db"
 
@@ -48,12 +50,31 @@ def test_get_gives_a_document_or_else_a_chunk(lexical: Runtime) -> None:
     assert isinstance(chunk, RagChunkEnvelope)
     assert (chunk.chunk_id, chunk.text, chunk.score, chunk.mode, chunk.start_line, chunk.page, dict(chunk.metadata)) == (
         "d:0", "One.", None, None, 10, 3, {"a": 1, "b": None})
+    assert chunk.effect_meta == EffectEnvelope("std.rag.get", provenance_key=chunk.provenance_key, replay_key="std.rag.get")
+    assert rag_search(PATH, "one", 1).unwrap()[0].effect_meta.effect_name == "std.rag.search"
     assert isinstance(rag_get(PATH, "d:1").unwrap(), RagDocumentEnvelope)
     assert rag_get(PATH, "d:1:0").unwrap().text == "a document called like a chunk"
     for missing in ("e", "d:99", "d:" + "9" * 18, "", ":", "D"):
         result = rag_get(PATH, missing)
         assert isinstance(result, Err)
         assert result.error.code == "not_found"
+    assert lexical.mode == "lexical"
+
+
+def test_an_id_is_capped_and_messages_show_its_beginning(lexical: Runtime) -> None:
+    longest = "x" * MAX_ID_BYTES
+    rag_ingest(PATH, longest, "s", "text", 10)
+    assert rag_get(PATH, f"{longest}:0").unwrap().text == "text"
+    for call in (lambda: rag_get(PATH, longest[:-1]), lambda: rag_get(PATH, f"{longest}:{'9' * 18}"), lambda: rag_delete(PATH, longest[:-1])):
+        missing = call()
+        assert isinstance(missing, Err)
+        assert missing.error.code == "not_found"
+        assert len(missing.error) < 200
+        assert f"'{'x' * 99}…'" in missing.error
+    for too_long in (f"{longest}:{'9' * 20}", "é" * 600, "x" * 10_000_000):
+        refused = rag_get(PATH, too_long)
+        assert isinstance(refused, Err)
+        assert (refused.error.code, len(refused.error) < 100) == ("text_too_large", True)
     assert lexical.mode == "lexical"
 
 
@@ -69,12 +90,19 @@ def rekeyed(chunk: RagChunkEnvelope, **changes: Any) -> RagChunkEnvelope:
     lambda c: replace(c, text="\ud800" + c.text[1:]), lambda c: replace(c, content_sha256=""), lambda c: replace(c, start_char=2**63 - 1),
     lambda c: rekeyed(c, text=c.text.upper()), lambda c: rekeyed(c, doc_id="e"), lambda c: rekeyed(c, ordinal=c.ordinal + 1),
     lambda c: rekeyed(c, start_char=c.start_char + 1, end_char=c.end_char + 1), lambda c: rekeyed(c, ordinal=2**63 - 1),
-    lambda c: replace(c, source="elsewhere"), lambda c: replace(c, start_byte=c.start_byte + 1, end_byte=c.end_byte + 1)])
+    lambda c: replace(c, source="elsewhere"), lambda c: replace(c, start_byte=c.start_byte + 1, end_byte=c.end_byte + 1),
+    lambda c: replace(c, start_line=c.start_line + 1), lambda c: replace(c, end_line=c.end_line + 7), lambda c: replace(c, page=3),
+    lambda c: replace(c, metadata={"checked": True}), lambda c: replace(c, metadata={**c.metadata, "n": True}),
+    lambda c: replace(c, metadata={"n": 1, "who": "x"}), lambda c: replace(c, metadata={"n": {1}}), lambda c: replace(c, source="")])
 def test_an_edited_chunk_is_not_in_the_index(lexical: Runtime, forge: Callable[[RagChunkEnvelope], RagChunkEnvelope]) -> None:
-    rag_ingest(PATH, "d", "src", "Öne sentence. Twö sentences. Three sentences.", 20)
+    rag_ingest_document(PATH, SourceDocument("d", "src", "Öne sentence. Twö sentences. Three sentences.", metadata={"n": 1}), 20)
     chunk = rag_search(PATH, "two", 1).unwrap()[0]
     assert chunk_in_index(PATH, chunk) == Ok(True)
     assert chunk_in_index(PATH, forge(chunk)) == Ok(False)
+    got = rag_get(PATH, chunk.chunk_id).unwrap()
+    assert isinstance(got, RagChunkEnvelope)
+    assert chunk_in_index(PATH, got) == Ok(True)
+    assert chunk_in_index(PATH, replace(got, score=9.0, mode="hybrid", lexical_score=1.0, vector_score=0.5, effect_meta=EffectEnvelope("x"))) == Ok(True)
     rag_ingest(PATH, "d", "src", "Öne sentence! Twö sentences. Three sentences!", 20)
     assert chunk_in_index(PATH, chunk) == Ok(rag_search(PATH, "two", 1).unwrap()[0].text == chunk.text)
     rag_delete(PATH, "d")

@@ -78,6 +78,40 @@ def test_any_sqlite_with_fts5_reads_the_file(tmp_path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize(("sql", "code", "said"), [
+    ("UPDATE rag_meta SET value = 'rag-terms/2' WHERE key = 'normalizer'", "index_too_new", "'rag-terms/2'"),
+    ("DELETE FROM rag_meta WHERE key = 'normalizer'", "index_corrupt", "by which rules"),
+    ("UPDATE rag_meta SET value = x'00' WHERE key = 'normalizer'", "index_corrupt", "by which rules")])
+def test_terms_by_other_rules_are_refused_and_left_as_they_are(lexical: Runtime, tmp_path: Path, sql: str, code: str, said: str) -> None:
+    rag_ingest(PATH, "d", "s", "text", 10)
+    lexical.close()
+    connection = apsw.Connection(str(tmp_path / PATH))
+    connection.execute(sql)
+    connection.close()
+    before = (tmp_path / PATH).read_bytes()
+    for result in (rag_search(PATH, "text", 3), rag_ingest(PATH, "e", "s", "text", 10), rag_delete(PATH, "d"), rag_check(PATH),
+                   rag_stats(PATH), rag_compact(PATH)):
+        assert isinstance(result, Err)
+        assert result.error.code == code
+        assert said in result.error
+    lexical.close()
+    assert (tmp_path / PATH).read_bytes() == before
+
+
+@pytest.mark.parametrize("sql", ["DELETE FROM rag_meta WHERE key = 'generation'", "UPDATE rag_meta SET value = 'x' WHERE key = 'generation'"])
+def test_a_generation_that_cannot_be_counted_up_is_damage(lexical: Runtime, tmp_path: Path, sql: str) -> None:
+    rag_ingest(PATH, "d", "s", "text", 10)
+    lexical.close()
+    connection = apsw.Connection(str(tmp_path / PATH))
+    connection.execute(sql)
+    connection.close()
+    for result in (rag_ingest(PATH, "e", "s", "text", 10), rag_delete(PATH, "d")):
+        assert isinstance(result, Err)
+        assert result.error.code == "index_corrupt"
+        assert "generation" in result.error
+    assert [chunk.doc_id for chunk in rag_search(PATH, "text", 5).unwrap()] == ["d"]
+
+
 def test_facts_are_kept_and_dropped(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / PATH))
     schema.create(connection)

@@ -28,7 +28,7 @@ from rag_stdlib import (
     rag_stats,
 )
 from rag_stdlib.errors import Failure, fail
-from rag_stdlib.index import check, vectors
+from rag_stdlib.index import check, schema, vectors
 from rag_stdlib.index import store as module
 from rag_stdlib.index.forks import GATE, ForkGate
 from rag_stdlib.index.store import Store, translated
@@ -214,7 +214,7 @@ def test_without_a_vector_table_there_are_no_vectors() -> None:
 def test_a_vector_that_is_cut_short_is_damage(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "v.db"))
     vectors.load_extension(connection)
-    vectors.create(connection, 2)
+    schema.create_vectors(connection, 2)
     import numpy as np
 
     vectors.add(connection, [1], np.array([[0.0, 1.0]], np.float32))
@@ -266,3 +266,13 @@ def test_a_connection_in_use_when_the_store_closes_is_not_kept(tmp_path: Path) -
         assert store._put_idle(handle) is handle
     assert store._idle == []
     assert [path.name for path in tmp_path.iterdir()] == [PATH]
+
+
+def test_r33_a_file_that_a_reader_met_empty_gets_its_log_all_the_same(tmp_path: Path) -> None:
+    store = Store(Root(str(tmp_path)))
+    (tmp_path / PATH).touch()  # another process is making it
+    with store.reading_if_any(PATH) as connection:
+        assert connection is None
+    touch(store)
+    store.close()
+    assert (tmp_path / PATH).read_bytes()[16:20] == b"\x40\x00\x02\x02"  # pages of 16,384 bytes, log mode

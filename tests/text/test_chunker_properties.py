@@ -31,7 +31,7 @@ OVERLAPS = st.one_of(st.none(), st.integers(0, 70))
 @given(TEXTS, SIZES, OVERLAPS, st.one_of(st.just(STD_RAG), OPTIONS))
 @example("    a\n     bbbb", 10, 2, STD_RAG)
 @example(" \u0301 \u0301", 1, 0, ChunkOptions(graphemes=True))
-def test_every_chunk_is_a_slice_and_all_text_is_in_one(text: str, size: int, overlap: int | None, options: ChunkOptions) -> None:
+def test_r81_every_chunk_is_a_slice_and_all_joined_less_overlaps_are_the_text(text: str, size: int, overlap: int | None, options: ChunkOptions) -> None:
     chunks = chunk_text(text, size, overlap, options)
     raw, covered, joined, end = text.encode(), set(), "", 0
     for number, chunk in enumerate(chunks):
@@ -50,7 +50,7 @@ def test_every_chunk_is_a_slice_and_all_text_is_in_one(text: str, size: int, ove
         assert before.start_char < after.start_char
         assert before.end_char < after.end_char
     assert all(char in BLANK for place, char in enumerate(text) if place not in covered)
-    assert joined == text[:end], "r81: joining the chunks less their overlaps gives the text back"
+    assert joined == text[:end], "joining the chunks less their overlaps gives the text back"
     assert not set(text[end:]) - BLANK
 
 
@@ -100,7 +100,7 @@ ADVERSARIES = {
 def test_a_megabyte_of_anything_ends(name: str, size: int) -> None:
     begun = time.perf_counter()
     chunks = chunk_text(ADVERSARIES[name], size, None, ChunkOptions(graphemes=True, markdown=True))
-    assert time.perf_counter() - begun < 20
+    assert time.perf_counter() - begun < 120  # a bound on ending at all, under coverage on a loaded machine
     assert chunks[-1].end_char == len(ADVERSARIES[name].rstrip("\r\n "))
 
 
