@@ -116,7 +116,7 @@ def _working_directory() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise fail("config_invalid", where="the working directory", detail=f"cannot be used: {error.strerror}") from None
+        raise fail("config_invalid", where="the working directory", detail=f"cannot be used: {error.strerror}; change to another one") from None
 
 
 def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None = None,

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
+from rag_stdlib.errors import fail
+
 WAIT_SECONDS: Final = 10.0
 
 
@@ -93,3 +95,12 @@ GATE: Final = ForkGate()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=GATE.before_fork, after_in_parent=GATE.after_fork_in_parent,
                         after_in_child=GATE.after_fork_in_child)
+
+
+@contextmanager
+def unforked(path: str) -> Iterator[None]:
+    """Hold off forks for the block; refuse it in a process whose locks are not its own."""
+    with GATE.passing():
+        if GATE.torn:
+            raise fail("index_io", path=path, detail="this process was forked while an index was in use; spawn it instead")
+        yield

@@ -23,7 +23,7 @@ import apsw
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import schema
 from rag_stdlib.index.folders import FOLDERS
-from rag_stdlib.index.forks import GATE
+from rag_stdlib.index.forks import GATE, unforked
 from rag_stdlib.index.journal import set_journal_mode
 from rag_stdlib.index.sidefiles import refuse_alien_side_files
 from rag_stdlib.index.vfs import confined_vfs
@@ -270,15 +270,6 @@ class Store:
                 handle.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             finally:
                 handle.connection.set_busy_timeout(self._busy_ms)
-
-
-@contextmanager
-def unforked(path: str) -> Iterator[None]:
-    """Hold off forks for the block; refuse it in a process whose locks are not its own."""
-    with GATE.passing():
-        if GATE.torn:
-            raise fail("index_io", path=path, detail="this process was forked while an index was in use; spawn it instead")
-        yield
 
 
 def _close_all(handles: list[_Handle]) -> None:

@@ -224,8 +224,9 @@ class TestStreams:
 
 
 def test_a_deleted_working_directory_is_one_line(folder: Path) -> None:
-    said = "rag: error: the working directory cannot be used: No such file or directory; change to another one\n"
-    for command in ("stats x.db", "init"):
+    unusable = "cannot be used: No such file or directory; change to another one\n"
+    for command, said in (("stats x.db", f"rag: error [config_invalid]: the working directory: {unusable}"),
+                          ("init", f"rag: error: the working directory {unusable}")):
         (folder / "gone").mkdir()
         done = shell(folder, f"cd gone && rmdir ../gone && rag {command}")
         assert (done.returncode, done.stdout) == (1, "")
@@ -234,7 +235,7 @@ def test_a_deleted_working_directory_is_one_line(folder: Path) -> None:
     (folder / "gone").mkdir()
     done = shell(folder, "cd gone && rmdir ../gone && rag doctor")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1] == "FAIL configuration  the working directory cannot be used: No such file or directory"
+    assert done.stdout.splitlines()[-1] == "FAIL configuration  the working directory: cannot be used: No such file or directory; change to another one"
 
 
 class Full(io.StringIO):

@@ -30,6 +30,7 @@ from rag_stdlib import (
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import check, schema, vectors
 from rag_stdlib.index import store as module
+from rag_stdlib.index.foreign import foreign_index
 from rag_stdlib.index.forks import GATE, ForkGate
 from rag_stdlib.index.store import Store, translated
 from rag_stdlib.root import Root
@@ -106,6 +107,8 @@ def test_a_process_that_was_forked_inside_a_call_opens_nothing(tmp_path: Path, m
     store = Store(Root(str(tmp_path)))
     monkeypatch.setattr(GATE, "_torn", gate.torn)
     assert error_code(lambda: touch(store)) == "index_io"
+    with pytest.raises(Failure, match="forked"), foreign_index(Root(str(tmp_path)), PATH):
+        pass
     assert list(tmp_path.iterdir()) == []
 
 
