@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 import apsw
@@ -50,7 +51,8 @@ def _collect(problems: list[str], step: Callable[[apsw.Connection], Iterator[str
 def _structure(connection: apsw.Connection) -> Iterator[str]:
     # FTS5's own check may go by what this connection remembers of the index's segments, and call it damaged when another
     # connection has merged them since; a query makes it look anew.
-    connection.execute("SELECT rowid FROM rag_lexical WHERE rag_lexical MATCH 'x' LIMIT 1").fetchall()
+    with suppress(apsw.Error):
+        connection.execute("SELECT rowid FROM rag_lexical WHERE rag_lexical MATCH 'x' LIMIT 1").fetchall()
     for (message,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if message != "ok":
             yield f"SQLite: {message}"

@@ -32,7 +32,7 @@ from rag_stdlib.root import SIDE_FILES, Place, Root
 BUSY_SECONDS: Final = 10.0
 _MAX_IDLE: Final = 8
 _LEAST_BYTES: Final = 512  # the smallest page
-_WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_WAL_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 _Key: TypeAlias = tuple[int | str, ...]
