@@ -153,12 +153,12 @@ def _insert(connection: apsw.Connection, document: SourceDocument, row: tuple[An
 
 def _chunk_rows(first: int, document: SourceDocument, chunks: Sequence[Chunk]) -> Iterator[tuple[Any, ...]]:
     """Make the rows of `_INSERT_CHUNK`."""
-    doc_id, source = document.doc_id, document.source
+    doc_id, source, pages = document.doc_id, document.source, document.pages
     lines = LineNumbers(document.text, document.lines)
     for ordinal, start, end, start_byte, end_byte, text, context in chunks:
         key, digest = key_and_digest(doc_id, start, end, text)
         yield (first + ordinal, doc_id + f":{ordinal}", doc_id, source, text, start, end, key, ordinal, start_byte, end_byte,
-               lines.at(start), lines.at(end - 1), page_at(document.pages, start), digest, context)
+               lines.at(start), lines.at(end - 1), page_at(pages, start) if pages else None, digest, context)
 
 
 def _insert_vectors(connection: apsw.Connection, path: str, doc_id: str, identity: EmbedderIdentity,

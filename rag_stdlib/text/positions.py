@@ -47,6 +47,8 @@ class LineNumbers:
 
     def at(self, char: int) -> int:
         """Return the line that holds `char`: the last anchor's line plus the line breaks since."""
+        if not self._anchors:
+            return bisect_right(self._starts, char)
         index = bisect_right(self._anchor_chars, char) - 1
         if index < 0:
             return self._own(char)
