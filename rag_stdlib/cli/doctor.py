@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -89,6 +88,8 @@ def _sqlite() -> str:
 
 
 def _scan() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # every command loads this module
+
     import numpy as np
 
     try:

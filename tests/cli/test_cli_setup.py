@@ -146,7 +146,7 @@ class TestDoctor:
             raise PackageNotFoundError(name)
 
         monkeypatch.setattr(module, "_sqlite", missing)
-        monkeypatch.setattr(module, "version", absent)
+        monkeypatch.setattr("importlib.metadata.version", absent)
         found = rag("doctor")
         assert found.code == 1
         assert "FAIL SQLite         ImportError: libonnx.so: cannot open\ufffd[2J shared object" in found.out
