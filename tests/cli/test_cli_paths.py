@@ -43,14 +43,14 @@ def test_paths_are_taken_from_the_root_elsewhere(tmp_path: Path, monkeypatch: py
 
 
 def test_absolute_paths_are_cut_at_the_root_through_links_above_it(tmp_path: Path) -> None:
-    (tmp_path / "real/root/docs").mkdir(parents=True)
+    (tmp_path / "real/base/docs").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
-    for root in ("real/root", "link/root"):
+    for root in ("real/base", "link/base"):
         runtime = Runtime(Config(root=str(tmp_path / root)))
-        for typed in ("real/root/docs/a.md", "link/root/docs/a.md"):
+        for typed in ("real/base/docs/a.md", "link/base/docs/a.md"):
             assert below_root(runtime, str(tmp_path / typed)) == "docs/a.md"
-        assert below_root(runtime, f"{tmp_path}/link/root/docs/") == "docs/"
-        assert below_root(runtime, f"{tmp_path}/link/root") == "."
+        assert below_root(runtime, f"{tmp_path}/link/base/docs/") == "docs/"
+        assert below_root(runtime, f"{tmp_path}/link/base") == "."
 
 
 def test_absolute_paths_outside_and_odd_ones_stay_as_typed(tmp_path: Path) -> None:
