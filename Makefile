@@ -23,8 +23,7 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready
-	$(BIN)/python bench/core.py
-	$(BIN)/python bench/quality.py
+	$(BIN)/python bench/core.py; speed=$$?; $(BIN)/python bench/quality.py && exit $$speed
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md

@@ -10,8 +10,7 @@ from typing import Any
 import apsw
 import pytest
 from embedder_double import EmbedderDouble
-
-from rag_stdlib.cli import tally
+from interrupting import interrupt_second_document
 
 Write = Callable[..., Path]
 Rag = Any  # see conftest
@@ -179,20 +178,11 @@ def test_it_needs_the_grants_to_read_and_to_write(rag: Rag, folder: Path) -> Non
 
 def test_ctrl_c_tells_what_was_done_and_how_to_go_on(rag: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old_index(folder / "old.db")
-    ingested = tally.rag_ingest_document
-    seen = []
-
-    def stopping(*arguments: Any) -> Any:
-        seen.append(arguments)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        return ingested(*arguments)
-
-    monkeypatch.setattr(tally, "rag_ingest_document", stopping)
-    stopped = rag("import", "old.db", "new.db")
+    with monkeypatch.context() as patch:
+        interrupt_second_document(patch)
+        stopped = rag("import", "old.db", "new.db")
     assert (stopped.code, stopped.out) == (130, "1 document ingested (1 chunk), 0 unchanged\n")
     assert stopped.err.startswith("rag: stopped; ")
-    monkeypatch.setattr(tally, "rag_ingest_document", ingested)
     assert rag("import", "old.db", "new.db").out == "2 documents ingested (1 chunk), 1 unchanged\n"
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from rag_stdlib.cli import tally
+from interrupting import interrupt_second_document
 
 Write = Callable[..., Path]
 Rag = Any  # see conftest
@@ -55,16 +54,7 @@ def test_what_failed_before_is_told_too(rag: Rag, write: Write, monkeypatch: pyt
     for name in ("a", "c", "d"):
         write(f"docs/{name}.txt", name)
     write("docs/b.txt", b"\xff")
-    ingested = tally.rag_ingest_document
-    seen = []
-
-    def stopping(*arguments: Any) -> Any:
-        seen.append(arguments)
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-        return ingested(*arguments)
-
-    monkeypatch.setattr(tally, "rag_ingest_document", stopping)
+    interrupt_second_document(monkeypatch)
     stopped = rag("ingest", "x.db", "docs", *form)
     assert stopped.code == 130
     if form:

@@ -21,6 +21,18 @@ INSERT INTO rag_documents VALUES ('d', 's', 'text/plain', 'text');
 """
 
 
+def refused_and_left(runtime: Runtime, file: Path, code: str, said: str) -> None:
+    """Every tool refuses the file with this code and these words, and its bytes stay."""
+    before = file.read_bytes()
+    for result in (rag_search(PATH, "text", 3), rag_ingest(PATH, "e", "s", "text", 10), rag_delete(PATH, "d"), rag_check(PATH),
+                   rag_stats(PATH), rag_compact(PATH)):
+        assert isinstance(result, Err)
+        assert result.error.code == code
+        assert said in result.error
+    runtime.close()
+    assert file.read_bytes() == before
+
+
 @pytest.mark.parametrize(("sql", "code", "said"), [
     (STD_RAG, "index_foreign_schema", "rag import index.db"),
     ("CREATE TABLE notes(x)", "not_an_index", "another program's"),
@@ -33,14 +45,7 @@ def test_another_schema_is_refused_and_left_as_it_is(lexical: Runtime, tmp_path:
     connection = apsw.Connection(str(tmp_path / PATH))
     list(connection.execute(sql))
     connection.close()
-    before = (tmp_path / PATH).read_bytes()
-    for result in (rag_search(PATH, "text", 3), rag_ingest(PATH, "d", "s", "text", 10), rag_delete(PATH, "d"), rag_check(PATH),
-                   rag_stats(PATH), rag_compact(PATH)):
-        assert isinstance(result, Err)
-        assert result.error.code == code
-        assert said in result.error
-    lexical.close()
-    assert (tmp_path / PATH).read_bytes() == before
+    refused_and_left(lexical, tmp_path / PATH, code, said)
     assert [path.name for path in tmp_path.iterdir()] == [PATH]
 
 
@@ -88,14 +93,7 @@ def test_terms_by_other_rules_are_refused_and_left_as_they_are(lexical: Runtime,
     connection = apsw.Connection(str(tmp_path / PATH))
     connection.execute(sql)
     connection.close()
-    before = (tmp_path / PATH).read_bytes()
-    for result in (rag_search(PATH, "text", 3), rag_ingest(PATH, "e", "s", "text", 10), rag_delete(PATH, "d"), rag_check(PATH),
-                   rag_stats(PATH), rag_compact(PATH)):
-        assert isinstance(result, Err)
-        assert result.error.code == code
-        assert said in result.error
-    lexical.close()
-    assert (tmp_path / PATH).read_bytes() == before
+    refused_and_left(lexical, tmp_path / PATH, code, said)
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM rag_meta WHERE key = 'generation'", "UPDATE rag_meta SET value = 'x' WHERE key = 'generation'"])
