@@ -17,6 +17,7 @@ from rag_stdlib.aio import (
     arag_stats,
 )
 from rag_stdlib.config import Config, RagConfig, load_config
+from rag_stdlib.contract.citations import cites
 from rag_stdlib.contract.provenance import chunk_is_grounded, content_sha256, provenance_key
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, carry, compose, deterministic, grant, uses
 from rag_stdlib.errors import ERRORS, Failure, ToolShapeError
@@ -96,6 +97,7 @@ __all__ = [
     "carry",
     "chunk_in_index",
     "chunk_is_grounded",
+    "cites",
     "compose",
     "content_sha256",
     "current_runtime",

@@ -1,8 +1,8 @@
 """The one edge that every call of a tool passes.
 
-Its order is fixed: the shape of the call (a wrong one raises `ToolShapeError`), the runtime, the recorder, then effects, values,
-root and index. From the runtime on everything comes back as a `Result`, and nothing else is raised; a refusal of an effect
-is a result that the recorder sees, like any other. Where the configuration cannot be read there is no recorder.
+Its order is fixed: the shape of the call (a wrong one raises `ToolShapeError`), the recorder, then runtime, effects, values,
+root and index. Behind the recorder everything comes back as a `Result`, and nothing else is raised but what a session itself
+raises (`replay.ReplayError`). So a recorder that answers by itself needs no configuration, and sees each refusal like any result.
 """
 
 from __future__ import annotations
@@ -10,157 +10,118 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Final, TypeVar, cast, get_type_hints
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
-from rag_stdlib.effects import Effect, refusal
-from rag_stdlib.errors import Failure, ToolShapeError, rag_error
-from rag_stdlib.records import Record
-from rag_stdlib.result import Err, Ok, Result, from_json, to_json
-from rag_stdlib.runtime import Runtime, current_runtime
-from rag_stdlib.text.chunker import ChunkOptions
-from replay import Call
+from rag_stdlib import audit, calljson
+from rag_stdlib.effects import Effect, carry, refusal
+from rag_stdlib.errors import Failure, rag_error
+from rag_stdlib.index.state import Observation
+from rag_stdlib.result import Err, Ok, Result, to_json
+from rag_stdlib.runtime import Runtime, active_recorder, current_runtime
+from rag_stdlib.shape import ToolSpec, arguments_of
+from replay import Call, ReplayError, quarantine
 
+P = ParamSpec("P")
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
+Work: TypeAlias = Callable[Concatenate[Runtime, P], Ok[T]]  # what a tool does, given the runtime; it may raise `Failure`
 
 _LOG: Final = logging.getLogger("rag_stdlib")
-_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_PLAIN: Final = (str, int, bool)  # types of record fields that need no thought
-
-
-def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - JSON
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
-    """A tool as data: name, parameters with their types in order, effect row, and its results' JSON decoder."""
-
-    name: str
-    parameters: tuple[tuple[str, type], ...]
-    effects: tuple[Effect, ...]
-    decode: Callable[[Any], Any] = _as_it_is
-
-    def signature(self) -> str:
-        """Write the expected shape, as a refusal shows it."""
-        names = {str: "String", int: "Int"}
-        return ", ".join(f"{name}: {names.get(kind, kind.__name__)}" for name, kind in self.parameters)
-
 
 TOOLS: Final[dict[str, ToolSpec]] = {}
+_WORKS: Final[dict[str, Callable[..., Ok[Any]]]] = {}
+
+quarantine.watch(audit.INDEX, "index")
+quarantine.watch(audit.EMBED, "embedder")
 
 
-def tool(name: str, parameters: dict[str, type], *effects: Effect,
-          decode: Callable[[Any], Any] = _as_it_is) -> Callable[[F], F]:
-    """Register a tool and tag its function with the effect row, readable as ``function.__effects__``."""
-    spec = ToolSpec(name, tuple(parameters.items()), effects, decode)
-    TOOLS[name] = spec
+def tool(name: str, parameters: dict[str, type], *effects: Effect, decode: Callable[[Any], Any] = calljson.as_it_is,
+         ranking: Callable[[Any], list[tuple[str, float | None]] | None] | None = None,
+         ) -> Callable[[Work[P, T]], Callable[P, Result[T]]]:
+    """Make the public function of a tool out of its work: the same parameters but the runtime, a `Result` in place of the `Ok`.
 
-    def tag(function: F) -> F:
-        shape = inspect.signature(function)
+    Its effect row is readable as ``function.__effects__``.
+    """
 
-        @functools.wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own types
-            try:
-                shape.bind(*args, **kwargs)
-            except TypeError as error:
-                raise ToolShapeError(f"tool `{name}` failed: expected ({spec.signature()}); {error}") from None
-            return function(*args, **kwargs)
+    def make(work: Work[P, T]) -> Callable[P, Result[T]]:
+        shape = inspect.signature(work)
+        returned = str(shape.return_annotation).replace("Ok", "Result", 1)
+        python = shape.replace(parameters=list(shape.parameters.values())[1:], return_annotation=returned)
+        spec = ToolSpec(name, tuple(parameters.items()), effects, python, decode, ranking)
+        TOOLS[name], _WORKS[name] = spec, work
 
-        checked.__effects__ = effects  # type: ignore[attr-defined]
-        return cast("F", checked)
+        @functools.wraps(work)
+        def public(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+            return _call(spec, arguments_of(spec, args, kwargs))
 
-    return tag
+        public.__annotations__ = {**{part.name: part.annotation for part in python.parameters.values()}, "return": returned}
+        public.__signature__ = python  # type: ignore[attr-defined]
+        public.__effects__ = effects  # type: ignore[attr-defined]
+        return public
 
-
-def check_shape(spec: ToolSpec, arguments: tuple[Any, ...]) -> None:
-    """Refuse arguments of a wrong type: a bool is no Int, an Int fits 64 bits."""
-    for (name, kind), value in zip(spec.parameters, arguments, strict=True):
-        misfit = f"{name} is {_short(value)}" if not _fits(kind, value) else _misfit_inside(name, value)
-        if misfit:
-            msg = f"tool `{spec.name}` failed: expected ({spec.signature()}); {misfit}"
-            raise ToolShapeError(msg)
+    return make
 
 
-def _fits(kind: type, value: object) -> bool:
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and _INT_MIN <= value <= _INT_MAX
-    return isinstance(value, kind)
+def awaited(function: Callable[P, Result[T]]) -> Callable[P, Coroutine[Any, Any, Result[T]]]:
+    """Make the asyncio twin of a tool: its work is done in a worker thread, in the caller's context."""
+    spec = TOOLS[function.__name__]
+
+    @functools.wraps(function)
+    async def twin(*args: P.args, **kwargs: P.kwargs) -> Result[T]:
+        return cast("Result[T]", await _acall(spec, arguments_of(spec, args, kwargs)))
+
+    twin.__name__ = twin.__qualname__ = f"a{function.__name__}"
+    twin.__doc__ = f"Do what `{function.__name__}` does, off the event loop."
+    return twin
 
 
-def _misfit_inside(name: str, value: object) -> str:
-    """Name the first plain field of a record argument that does not have its declared type."""
-    if isinstance(value, (Record, ChunkOptions)):
-        for part, kind in _plain_fields(type(value)):  # type: ignore[arg-type] # a class can always be hashed
-            if not _fits(kind, getattr(value, part)):
-                return f"{name}.{part} is {_short(getattr(value, part))}"
-    return ""
+def _call(spec: ToolSpec, arguments: tuple[Any, ...]) -> Result[Any]:
+    recorder = active_recorder()
+    if recorder is None:
+        return _done(spec, arguments)
+    seen = Observation()
+
+    def run() -> Result[Any]:
+        with seen:
+            return _done(spec, arguments)
+
+    return recorder.call(_recorded(spec, arguments, seen), run)
 
 
-@functools.cache
-def _plain_fields(record: type) -> tuple[tuple[str, type], ...]:
-    hints = get_type_hints(record)
-    return tuple((part.name, hints[part.name]) for part in fields(record) if hints[part.name] in _PLAIN)
+async def _acall(spec: ToolSpec, arguments: tuple[Any, ...]) -> Result[Any]:
+    import asyncio
+
+    recorder = active_recorder()
+    if recorder is None:
+        return await asyncio.to_thread(carry(_done), spec, arguments)
+    seen = Observation()
+
+    async def run() -> Result[Any]:
+        with seen:
+            work = carry(_done)
+        return await asyncio.to_thread(work, spec, arguments)
+
+    return await recorder.acall(_recorded(spec, arguments, seen), run)
 
 
-def _short(value: object) -> str:
-    shown = repr(value)
-    return f"{type(value).__name__} {shown if len(shown) <= 60 else shown[:57] + '...'}"  # noqa: PLR2004 - one line
+def _recorded(spec: ToolSpec, arguments: tuple[Any, ...], seen: Observation) -> Call[Result[Any]]:
+    """Describe a call to a recorder."""
+    return Call(spec.name, lambda: [calljson.argument(value) for value in arguments], to_json,
+                lambda recorded: calljson.decode(spec.decode, recorded), plain=True, facts=seen.facts, ranking=spec.ranking)
 
 
-def call_tool(name: str, arguments: tuple[Any, ...], work: Callable[[Runtime], Ok[T]]) -> Result[T]:
-    """Take one call over the edge; `work` does it, given the runtime, and may raise `Failure`."""
-    spec = TOOLS[name]
-    check_shape(spec, arguments)
+def _done(spec: ToolSpec, arguments: tuple[Any, ...]) -> Result[Any]:
+    """Do a call: runtime, effects, then the tool's own work, which looks at values, root and index in this order."""
     try:
         runtime = current_runtime()
+        refused = refusal(spec.name, spec.effects, runtime.config.grant)
+        if refused is not None:
+            return Err(refused)
+        return _WORKS[spec.name](runtime, *arguments)
     except Failure as failure:
         return Err(failure.error)
-    call: Call[Result[T]] = Call(name, lambda: [_argument(value) for value in arguments], _encode,
-                                 lambda recorded: _decode(spec, recorded))
-    return runtime.recorder.call(call, lambda: _guarded(spec, work, runtime))
-
-
-def _guarded(spec: ToolSpec, work: Callable[[Runtime], Ok[T]], runtime: Runtime) -> Result[T]:
-    refused = refusal(spec.name, spec.effects, runtime.config.grant)
-    if refused is not None:
-        return Err(refused)
-    try:
-        return work(runtime)
-    except Failure as failure:
-        return Err(failure.error)
+    except ReplayError:
+        raise  # what a session refuses is no failure of the tool
     except Exception as error:  # noqa: BLE001 - a tool never raises; the traceback goes to the log
         _LOG.exception("%s failed unexpectedly", spec.name)
         return Err(rag_error("internal", tool=spec.name, detail=f"{type(error).__name__}: {error}"))
-
-
-def _argument(value: Any) -> Any:  # noqa: ANN401 - any argument
-    """Give an argument as JSON; what is none, and will be refused as a value, as the name of its type."""
-    if isinstance(value, Record):
-        return _argument(value.to_dict())
-    if isinstance(value, ChunkOptions):
-        return asdict(value)
-    if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else repr(key): _argument(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_argument(item) for item in value]
-    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return {"not_json": repr(value) if isinstance(value, float) else type(value).__name__}
-
-
-def _encode(result: Result[Any]) -> dict[str, Any]:
-    if isinstance(result, Err):
-        return to_json(result)
-    value = result.value
-    if isinstance(value, list):
-        value = [item.to_dict() for item in value]
-    return to_json(Ok(value.to_dict() if isinstance(value, Record) else value, notes=result.notes))
-
-
-def _decode(spec: ToolSpec, recorded: dict[str, Any]) -> Result[Any]:
-    result = from_json(recorded)
-    return Ok(spec.decode(result.value), notes=result.notes) if isinstance(result, Ok) else result

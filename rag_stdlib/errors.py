@@ -184,10 +184,10 @@ ERRORS: Final[dict[str, ErrorSpec]] = {row.code: row for row in _ROWS}
 
 
 def rag_error(code: str, **fields: object) -> RagError:
-    """Make the error `code` of the table, its message filled from `fields`."""
+    """Make the error `code` of the table, its message filled from `fields`; lone surrogates in it are written as escapes."""
     spec = ERRORS[code]
     shown = {name: _shortened(value) if isinstance(value, str) and name in _NAMES else value for name, value in fields.items()}
-    return RagError(spec.message.format(**shown), code, spec.fix)
+    return RagError(spec.message.format(**shown).encode(errors="backslashreplace").decode(), code, spec.fix)
 
 
 def _shortened(name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueryOptions(Record):
     """Options of a search; None means *no such restriction*, and all restrictions hold together.
 

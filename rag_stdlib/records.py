@@ -7,9 +7,23 @@ std/rag; what comes after std/rag's own fields is ours. Every record holds plain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from functools import cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,32 +56,37 @@ class FrozenDict(dict[str, Any]):
         return FrozenDict, (dict(self),)
 
 
+_LEAVES: Final = frozenset((str, int, float, bool, type(None)))  # what is JSON as it stands
+
+
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value
+    if type(value) in _LEAVES:
+        return value
     if isinstance(value, Record):
         return value.to_dict()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - looking for an abstract class takes long
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value
 
 
-def _rebuilt(name: str, value: Any) -> Any:  # noqa: ANN401 - any field value
-    if name == "effect_meta":
-        return EffectEnvelope.from_dict(value)
-    if name == "chunk":
-        return RagChunkEnvelope.from_dict(value)
+def _frozen(value: Any) -> Any:  # noqa: ANN401 - any field value
+    """Give lists as tuples and mappings as frozen ones, all the way down."""
+    if type(value) is dict and _LEAVES.issuperset(map(type, value.values())):
+        return FrozenDict(value)
     if isinstance(value, Mapping):
-        return FrozenDict({key: _rebuilt("", item) for key, item in value.items()})
+        return FrozenDict({key: _frozen(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):
-        return tuple(_rebuilt("", item) for item in value)
+        return tuple([_frozen(item) for item in value])
     return value
 
 
 class Record:
-    """What all records share: a JSON-ready dict with the fields in their order."""
+    """What all records share: a JSON-ready dict with the fields in their order.
 
-    __slots__ = ()
+    Records have no slots: the fields are their `__dict__`, in order, which JSON encoders and `to_dict` take as it is.
+    """
 
     def __post_init__(self) -> None:
         """Keep a frozen copy of a mapping, so that nobody's later change reaches the record."""
@@ -77,15 +96,60 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON-ready values, in declaration order."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        leaves = _LEAVES
+        return {name: value if type(value) in leaves else _plain(value) for name, value in self.__dict__.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a record from what `to_dict` gave, or from that after a journey through JSON."""
-        return cls(**{name: _rebuilt(name, value) for name, value in data.items()})
+        """Rebuild a record from what `to_dict` gave, or from that after a journey through JSON.
+
+        Raises:
+            TypeError: a name that is no field, or a field without a default that is missing.
+        """
+        return cast("Self", _maker(cls)(data))  # type: ignore[arg-type] # a class can always be hashed
 
 
-@dataclass(frozen=True, slots=True)
+@cache
+def _maker(record: type[Record]) -> Callable[[Any], Record]:
+    """Make the function that builds a kind of record from JSON."""
+    hints = get_type_hints(record)
+    blank = {part.name: None for part in fields(record)}  # type: ignore[arg-type] # each record is a dataclass
+    nested = {name: _builder(hints[name]) for name in blank if not _is_leaf(hints[name])}
+    parts, count, new, set_attribute = tuple(nested.items()), len(blank), object.__new__, object.__setattr__
+
+    def make(data: Any) -> Record:  # noqa: ANN401 - JSON
+        if type(data) is not dict:
+            return careful(data)
+        values = blank | data  # in the order of the fields
+        if not len(values) == count == len(data):
+            return careful(data)
+        for name, build in parts:
+            values[name] = build(values[name])
+        made = new(record)  # all fields are there: no need of __init__, which would set one by one
+        set_attribute(made, "__dict__", values)
+        return made
+
+    def careful(data: Any) -> Record:  # noqa: ANN401 - JSON
+        if not isinstance(data, Mapping):
+            msg = f"{record.__name__} is made from a JSON object, not from {type(data).__name__}"
+            raise TypeError(msg)
+        return record(**{name: nested[name](value) if name in nested else value for name, value in data.items()})
+
+    return make
+
+
+def _is_leaf(hint: Any) -> bool:  # noqa: ANN401 - a type, as annotations write it
+    return hint in _LEAVES or get_origin(hint) is Literal or (
+        get_origin(hint) in (Union, UnionType) and all(_is_leaf(part) for part in get_args(hint)))
+
+
+def _builder(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - as above
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return _maker(hint)  # type: ignore[arg-type] # as above
+    return _frozen
+
+
+@dataclass(frozen=True)
 class EffectEnvelope(Record):
     """Which effect made a value and how to find it again (std/effects); an empty string means *absent*."""
 
@@ -106,7 +170,7 @@ def approval_required(meta: EffectEnvelope) -> bool:
     return meta.approval_label != ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RagChunkEnvelope(Record):
     """One retrieved chunk with its evidence.
 
@@ -139,7 +203,7 @@ class RagChunkEnvelope(Record):
     metadata: Mapping[str, Scalar] = field(default_factory=FrozenDict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RagDocumentEnvelope(Record):
     """A stored document: std/rag's five fields, then its metadata, content hash and number of chunks."""
 
@@ -153,7 +217,7 @@ class RagDocumentEnvelope(Record):
     chunks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RetrievedRagChunkEnvelope(Record):
     """A chunk with the verdict on its key and the name of what retrieved it (std/rag)."""
 
@@ -162,7 +226,7 @@ class RetrievedRagChunkEnvelope(Record):
     source_name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EmbedderEnvelope(Record):
     """A description of an embedder (std/rag): data only, it embeds nothing."""
 
@@ -175,7 +239,7 @@ class EmbedderEnvelope(Record):
 Anchors: TypeAlias = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceDocument(Record):
     """A document to ingest, with what a loader knows of where its text came from.
 
@@ -193,7 +257,7 @@ class SourceDocument(Record):
     pages: Anchors = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CheckReport(Record):
     """What `check` found. `problems` (at most 100) are damage; `notices` are states that some searches refuse."""
 
@@ -209,9 +273,13 @@ class CheckReport(Record):
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexStats(Record):
-    """Figures about an index. `embedder` describes whose vectors it holds; empty without any."""
+    """Figures about an index. `embedder` describes whose vectors it holds; empty without any.
+
+    `generation` counts the changes. `content` is a hex digest of the documents and how they are cut, equal for equal ones
+    whatever the history; it is empty for an index of an earlier release that was not changed since.
+    """
 
     documents: int
     chunks: int
@@ -225,9 +293,10 @@ class IndexStats(Record):
     journal_mode: str
     sqlite_version: str
     notices: tuple[str, ...] = ()
+    content: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compacted(Record):
     """Bytes of the file and its log before and after `compact`."""
 
@@ -235,7 +304,7 @@ class Compacted(Record):
     bytes_after: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reembedded(Record):
     """Chunks that now have a vector, and distinct texts embedded for it in this call."""
 

@@ -102,7 +102,7 @@ Result: TypeAlias = Ok[T] | Err
 
 
 def to_json(result: Ok[Any] | Err) -> dict[str, Any]:
-    """Encode a result whose value is JSON already: ``{"tag": "ok", "value": …}`` or ``{"tag": "err", "err": …}``.
+    """Encode a result: ``{"tag": "ok", "value": …}``, the value as it is, or ``{"tag": "err", "err": …}``.
 
     The shape is Corvid's; an Err also carries `code` and `fix`, and an Ok its notes when it has any.
     """

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rag_stdlib.config import OPENAI_VARIABLE, ROOT_VARIABLE, Config, find_config, load_config
 from rag_stdlib.effects import authority
@@ -23,13 +23,15 @@ from rag_stdlib.errors import fail
 from rag_stdlib.index.forks import GATE
 from rag_stdlib.records import MODES, Mode, Provider
 from rag_stdlib.root import Root
-from replay import LIVE, Recorder
+from replay import Recorder, current, hide
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from rag_stdlib.embed import Embedder
     from rag_stdlib.index.store import Store, Synchronous
+
+_LEAST_KEY: Final = 4  # characters; what is shorter could not be told from other text
 
 
 class Runtime:
@@ -42,7 +44,7 @@ class Runtime:
         root: str | os.PathLike[str] | None = None,
         embedder: Embedder | None = None,
         mode: Mode | None = None,
-        recorder: Recorder = LIVE,
+        recorder: Recorder | None = None,
         synchronous: Synchronous = "normal",
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -50,7 +52,8 @@ class Runtime:
 
         `root`, `embedder` and `mode` override what the configuration says; with an embedder given here, the mode is hybrid
         unless said otherwise. `synchronous="full"` makes each commit wait for the disk. `progress` is told (done, total) by
-        tools that take long.
+        tools that take long. `recorder` takes the calls of a `with` block of this runtime, and of runtimes' blocks inside it;
+        without one they go to the replay session around them, if any.
 
         Raises:
             Failure: `config_*`, `key_missing`.
@@ -68,6 +71,9 @@ class Runtime:
         self._synchronous: Synchronous = synchronous
         self._store: Store | None = None
         self._lock = threading.Lock()
+        key = (read.openai_key or "").strip()
+        if len(key) >= _LEAST_KEY:
+            hide(key)  # whatever session is on: no trace of this process holds it
 
     @property
     def root(self) -> Root:
@@ -109,17 +115,18 @@ class Runtime:
 
     def __enter__(self) -> Self:
         """Make this runtime the ambient one. Holding it is authority: the block is granted what its configuration grants."""
-        block = ExitStack()
+        block, outer = ExitStack(), _active.get()
         block.enter_context(authority())
-        block.callback(_active.set, _active.get())
-        _active.set((self, block))
+        block.callback(_active.set, outer)
+        recorder = self.recorder if self.recorder is not None or outer is None else outer.recorder
+        _active.set(_Active(self, block, recorder))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Restore the ambient runtime of before and close this one."""
         active = _active.get()
-        if active is not None and active[0] is self:
-            active[1].close()
+        if active is not None and active.runtime is self:
+            active.block.close()
         self.close()
 
 
@@ -142,8 +149,15 @@ def _make_embedder(config: Config, provider: Provider) -> Embedder | None:
         api_key=config.openai_key))
 
 
-# The innermost block and how to leave it: kept in the context, since several threads and tasks can be in blocks of one runtime.
-_active: ContextVar[tuple[Runtime, ExitStack] | None] = ContextVar("rag_stdlib_runtime", default=None)
+class _Active(NamedTuple):
+    """The innermost block and how to leave it: kept in the context, since several threads and tasks can be in blocks of one runtime."""
+
+    runtime: Runtime
+    block: ExitStack
+    recorder: Recorder | None
+
+
+_active: ContextVar[_Active | None] = ContextVar("rag_stdlib_runtime", default=None)
 _ambient_lock: Final = threading.Lock()
 _ambient: dict[tuple[object, ...], Runtime] = {}
 
@@ -155,7 +169,19 @@ def current_runtime() -> Runtime:
         Failure: `config_*`, `key_missing` where the ambient configuration cannot be read.
     """
     active = _active.get()
-    return active[0] if active is not None else _ambient_runtime()
+    return active.runtime if active is not None else _ambient_runtime()
+
+
+def active_recorder() -> Recorder | None:
+    """Return what takes the calls of this context: the blocks' recorder, or the replay session, or None. No configuration is read.
+
+    Raises:
+        ReplayError: a session that cannot be told or cannot be used.
+    """
+    active = _active.get()
+    if active is not None and active.recorder is not None:
+        return active.recorder
+    return current()
 
 
 def _ambient_runtime() -> Runtime:

@@ -1,4 +1,7 @@
-"""The tools of the library: functions over one index file that return Results and carry their effects."""
+"""The tools of the library: functions over one index file that return Results and carry their effects.
+
+What is written here is the work behind each, given the runtime; `tool` makes the public function of it, without that parameter.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from rag_stdlib import values
-from rag_stdlib.edge import call_tool, tool
+from rag_stdlib.calljson import ranking
+from rag_stdlib.edge import tool
 from rag_stdlib.effects import RAG_READ, RAG_WRITE
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.options import DEFAULT_OPTIONS, QueryOptions
@@ -20,7 +24,7 @@ from rag_stdlib.records import (
     Reembedded,
     SourceDocument,
 )
-from rag_stdlib.result import Ok, Result
+from rag_stdlib.result import Ok, Result  # noqa: F401 - the public functions' annotations name Result
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.text.chunker import STD_RAG, ChunkOptions
 
@@ -37,30 +41,21 @@ def _item_from_json(value: dict[str, Any]) -> RagDocumentEnvelope | RagChunkEnve
 
 
 @tool("rag_ingest", {"index_path": str, "doc_id": str, "source": str, "text": str, "chunk_chars": int}, RAG_WRITE)
-def rag_ingest(index_path: str, doc_id: str, source: str, text: str, chunk_chars: int) -> Result[int]:
+def rag_ingest(runtime: Runtime, index_path: str, doc_id: str, source: str, text: str, chunk_chars: int) -> Ok[int]:
     """Store a text under `doc_id` in the index file, replacing the one with that id, and return its number of chunks.
 
     The text is cut into windows of `chunk_chars` characters with a fifth of overlap and embedded where an embedder is
     configured. One transaction: an Err leaves the index as it was. A text that is stored just so already costs one look.
     """
-    document = SourceDocument(doc_id, source, text)
-
-    def work(runtime: Runtime) -> Ok[int]:
-        return _ingest(runtime, index_path, document, chunk_chars, STD_RAG)
-
-    return call_tool("rag_ingest", (index_path, doc_id, source, text, chunk_chars), work)
+    return _ingest(runtime, index_path, SourceDocument(doc_id, source, text), chunk_chars, STD_RAG)
 
 
 @tool("rag_ingest_document",
        {"index_path": str, "document": SourceDocument, "chunk_chars": int, "options": ChunkOptions}, RAG_WRITE)
-def rag_ingest_document(index_path: str, document: SourceDocument, chunk_chars: int,
-                        options: ChunkOptions = STD_RAG) -> Result[int]:
+def rag_ingest_document(runtime: Runtime, index_path: str, document: SourceDocument, chunk_chars: int,
+                        options: ChunkOptions = STD_RAG) -> Ok[int]:
     """Do what `rag_ingest` does for a document with metadata, media type, and line or page anchors."""
-
-    def work(runtime: Runtime) -> Ok[int]:
-        return _ingest(runtime, index_path, document, chunk_chars, options)
-
-    return call_tool("rag_ingest_document", (index_path, document, chunk_chars, options), work)
+    return _ingest(runtime, index_path, document, chunk_chars, options)
 
 
 def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_chars: int, options: ChunkOptions) -> Ok[int]:
@@ -80,30 +75,22 @@ def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_c
     return Ok(outcome.chunks, notes=notes)
 
 
-@tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=_chunks_from_json)
-def rag_search(index_path: str, query: str, limit: int) -> Result[list[RagChunkEnvelope]]:
+@tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=_chunks_from_json, ranking=ranking)
+def rag_search(runtime: Runtime, index_path: str, query: str, limit: int) -> Ok[list[RagChunkEnvelope]]:
     """Return the `limit` best chunks for a query, best first, each with its provenance.
 
     The mode is the configured one: hybrid with an embedder unless corvid.toml says otherwise, lexical without. Any string
     is a query; a blank one, or one without letters, digits and symbols, finds nothing lexically.
     """
-
-    def work(runtime: Runtime) -> Ok[list[RagChunkEnvelope]]:
-        return _query(runtime, index_path, query, limit, DEFAULT_OPTIONS)
-
-    return call_tool("rag_search", (index_path, query, limit), work)
+    return _query(runtime, index_path, query, limit, DEFAULT_OPTIONS)
 
 
 @tool("rag_query", {"index_path": str, "query": str, "limit": int, "options": QueryOptions}, RAG_READ,
-       decode=_chunks_from_json)
-def rag_query(index_path: str, query: str, limit: int,
-              options: QueryOptions = DEFAULT_OPTIONS) -> Result[list[RagChunkEnvelope]]:
+       decode=_chunks_from_json, ranking=ranking)
+def rag_query(runtime: Runtime, index_path: str, query: str, limit: int,
+              options: QueryOptions = DEFAULT_OPTIONS) -> Ok[list[RagChunkEnvelope]]:
     """Search as `rag_search` does, with a mode, filters, a least score and a bound on hits per document."""
-
-    def work(runtime: Runtime) -> Ok[list[RagChunkEnvelope]]:
-        return _query(runtime, index_path, query, limit, options)
-
-    return call_tool("rag_query", (index_path, query, limit, options), work)
+    return _query(runtime, index_path, query, limit, options)
 
 
 def _query(runtime: Runtime, index_path: str, query: str, limit: int, options: QueryOptions) -> Ok[list[RagChunkEnvelope]]:
@@ -124,102 +111,74 @@ def _query(runtime: Runtime, index_path: str, query: str, limit: int, options: Q
 
 
 @tool("rag_get", {"index_path": str, "id": str}, RAG_READ, decode=_item_from_json)
-def rag_get(index_path: str, id: str) -> Result[RagDocumentEnvelope | RagChunkEnvelope]:  # noqa: A002 - the parameter's name
+def rag_get(runtime: Runtime, index_path: str, id: str) -> Ok[RagDocumentEnvelope | RagChunkEnvelope]:  # noqa: A002 - the parameter's name
     """Return the document with this id, or the chunk with this chunk id (``DOC_ID:ORDINAL``)."""
+    values.check_text("id", id, values.MAX_ITEM_ID_BYTES)
+    store = runtime.store
+    from rag_stdlib.index import reader
 
-    def work(runtime: Runtime) -> Ok[RagDocumentEnvelope | RagChunkEnvelope]:
-        values.check_text("id", id, values.MAX_ITEM_ID_BYTES)
-        store = runtime.store
-        from rag_stdlib.index import reader
-
-        return Ok(reader.get(store, index_path, id))
-
-    return call_tool("rag_get", (index_path, id), work)
+    return Ok(reader.get(store, index_path, id))
 
 
 @tool("rag_delete", {"index_path": str, "doc_id": str}, RAG_WRITE)
-def rag_delete(index_path: str, doc_id: str) -> Result[int]:
+def rag_delete(runtime: Runtime, index_path: str, doc_id: str) -> Ok[int]:
     """Delete a document from every part of the index and return its number of chunks.
 
     An id that is not stored is `not_found`. The bytes go with the next `rag_compact`.
     """
+    values.check_doc_id(doc_id)
+    store = runtime.store
+    from rag_stdlib.index import writer
 
-    def work(runtime: Runtime) -> Ok[int]:
-        values.check_doc_id(doc_id)
-        store = runtime.store
-        from rag_stdlib.index import writer
-
-        removed = writer.delete(store, index_path, doc_id)
-        if removed is None:
-            raise fail("not_found", kind="document", id=values.shown(doc_id))
-        return Ok(removed)
-
-    return call_tool("rag_delete", (index_path, doc_id), work)
+    removed = writer.delete(store, index_path, doc_id)
+    if removed is None:
+        raise fail("not_found", kind="document", id=values.shown(doc_id))
+    return Ok(removed)
 
 
 @tool("chunk_in_index", {"index_path": str, "chunk": RagChunkEnvelope}, RAG_READ)
-def chunk_in_index(index_path: str, chunk: RagChunkEnvelope) -> Result[bool]:
+def chunk_in_index(runtime: Runtime, index_path: str, chunk: RagChunkEnvelope) -> Ok[bool]:
     """Tell whether a chunk is grounded, stored in the index just so, and the slice of its stored document."""
+    store = runtime.store
+    from rag_stdlib.index import reader
 
-    def work(runtime: Runtime) -> Ok[bool]:
-        store = runtime.store
-        from rag_stdlib.index import reader
-
-        return Ok(reader.chunk_in_index(store, index_path, chunk))
-
-    return call_tool("chunk_in_index", (index_path, chunk), work)
+    return Ok(reader.chunk_in_index(store, index_path, chunk))
 
 
 @tool("rag_stats", {"index_path": str}, RAG_READ, decode=IndexStats.from_dict)
-def rag_stats(index_path: str) -> Result[IndexStats]:
+def rag_stats(runtime: Runtime, index_path: str) -> Ok[IndexStats]:
     """Return figures about an index and notices about its state."""
+    store = runtime.store
+    from rag_stdlib.index import maintenance
 
-    def work(runtime: Runtime) -> Ok[IndexStats]:
-        store = runtime.store
-        from rag_stdlib.index import maintenance
-
-        return Ok(maintenance.stats(store, index_path))
-
-    return call_tool("rag_stats", (index_path,), work)
+    return Ok(maintenance.stats(store, index_path))
 
 
 @tool("rag_check", {"index_path": str}, RAG_READ, decode=CheckReport.from_dict)
-def rag_check(index_path: str) -> Result[CheckReport]:
+def rag_check(runtime: Runtime, index_path: str) -> Ok[CheckReport]:
     """Walk every row of an index and return what does not hold together; a damaged index is an Ok with problems."""
+    store = runtime.store
+    from rag_stdlib.index import check
 
-    def work(runtime: Runtime) -> Ok[CheckReport]:
-        store = runtime.store
-        from rag_stdlib.index import check
-
-        return Ok(check.check(store, index_path))
-
-    return call_tool("rag_check", (index_path,), work)
+    return Ok(check.check(store, index_path))
 
 
 @tool("rag_compact", {"index_path": str}, RAG_WRITE, decode=Compacted.from_dict)
-def rag_compact(index_path: str) -> Result[Compacted]:
+def rag_compact(runtime: Runtime, index_path: str) -> Ok[Compacted]:
     """Give back the bytes of deleted documents, leaving nothing of their texts in the file."""
+    store = runtime.store
+    from rag_stdlib.index import maintenance
 
-    def work(runtime: Runtime) -> Ok[Compacted]:
-        store = runtime.store
-        from rag_stdlib.index import maintenance
-
-        return Ok(maintenance.compact(store, index_path))
-
-    return call_tool("rag_compact", (index_path,), work)
+    return Ok(maintenance.compact(store, index_path))
 
 
 @tool("rag_reembed", {"index_path": str}, RAG_WRITE, decode=Reembedded.from_dict)
-def rag_reembed(index_path: str) -> Result[Reembedded]:
+def rag_reembed(runtime: Runtime, index_path: str) -> Ok[Reembedded]:
     """Give every chunk a vector of the configured embedder; an interrupted call goes on where it stopped."""
+    embedder = runtime.embedder
+    if embedder is None:
+        raise fail("embedder_unconfigured")
+    store = runtime.store
+    from rag_stdlib.index import maintenance
 
-    def work(runtime: Runtime) -> Ok[Reembedded]:
-        embedder = runtime.embedder
-        if embedder is None:
-            raise fail("embedder_unconfigured")
-        store = runtime.store
-        from rag_stdlib.index import maintenance
-
-        return Ok(maintenance.reembed(store, index_path, embedder, runtime.progress))
-
-    return call_tool("rag_reembed", (index_path,), work)
+    return Ok(maintenance.reembed(store, index_path, embedder, runtime.progress))

@@ -1,8 +1,100 @@
-"""Trace and replay for any tool: the seam between a tool and what records or replays its calls.
+"""Trace and replay for any tool: every call recorded, every test deterministic.
 
-A tool hands each call to a `Recorder`; `Live` runs it and keeps nothing. This package knows nothing of retrieval.
+    @replay.tool
+    def weather(city: str) -> dict: ...
+
+    with replay.record("run.jsonl"):        # runs, and writes what was asked and answered
+        agent()
+    with replay.substitute("run.jsonl"):    # the same answers; nothing runs and nothing is touched
+        agent()
+
+This package knows nothing of retrieval; `rag_stdlib`'s tools are its first users.
 """
 
-from replay.recorder import LIVE, Call, Live, Recorder
+from __future__ import annotations
 
-__all__ = ["LIVE", "Call", "Live", "Recorder"]
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from replay import quarantine
+    from replay.ambient import carry, current, live
+    from replay.decorator import tool
+    from replay.errors import (
+        Divergence,
+        InvalidMutation,
+        NotRecordable,
+        QuarantineViolation,
+        RecordedError,
+        ReplayError,
+        TraceError,
+        TraceWarning,
+        TraceWriteError,
+    )
+    from replay.hidden import hide
+    from replay.modes import RecordOptions, ReplayOptions, differential, mutation, record, substitute, use_trace
+    from replay.recorder import Call, Recorder
+    from replay.session import Session
+    from replay.trace import load_trace
+    from replay.verify import verify_trace
+
+_ROOMS = {  # where each name is at home, loaded when it is first asked for: every program and every pytest run imports this package
+    "ambient": ("carry", "current", "live"),
+    "decorator": ("tool",),
+    "errors": ("Divergence", "InvalidMutation", "NotRecordable", "QuarantineViolation", "RecordedError", "ReplayError", "TraceError",
+               "TraceWarning", "TraceWriteError"),
+    "hidden": ("hide",),
+    "modes": ("RecordOptions", "ReplayOptions", "differential", "mutation", "record", "substitute", "use_trace"),
+    "recorder": ("Call", "Recorder"),
+    "session": ("Session",),
+    "trace": ("load_trace",),
+    "verify": ("verify_trace",),
+}
+_HOMES = {name: f"replay.{room}" for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "Call",
+    "Divergence",
+    "InvalidMutation",
+    "NotRecordable",
+    "QuarantineViolation",
+    "RecordOptions",
+    "RecordedError",
+    "Recorder",
+    "ReplayError",
+    "ReplayOptions",
+    "Session",
+    "TraceError",
+    "TraceWarning",
+    "TraceWriteError",
+    "carry",
+    "current",
+    "differential",
+    "hide",
+    "live",
+    "load_trace",
+    "mutation",
+    "quarantine",
+    "record",
+
+    "substitute",
+    "tool",
+    "use_trace",
+    "verify_trace",
+]
+
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
+    """Load a name's room."""
+    if name == "quarantine":
+        return importlib.import_module("replay.quarantine")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'replay' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
+
+
+if os.environ.get("REPLAY_SESSION"):  # handed over by rag record or rag replay: it counts from here on
+    importlib.import_module("replay.environ").attend()

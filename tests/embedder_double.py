@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class EmbedderDouble:
     """Counts calls and texts. `fail_after`: how many more texts go well. `before`: runs at the start of each call."""
 
-    def __init__(self, dim: int = 32, model: str = "words-sha256", before: Callable[[Sequence[str]], None] | None = None) -> None:  # noqa: D107 - said above
+    def __init__(self, dim: int = 32, model: str = "words-sha256", before: Callable[[Sequence[str]], None] | None = None) -> None:
         self._inner = HashingEmbedder(dim)
         self._identity = replace(self._inner.identity(), model=model)
         self.calls: list[tuple[Role, tuple[str, ...]]] = []
@@ -26,13 +26,13 @@ class EmbedderDouble:
         self.remote = False
 
     @property
-    def texts(self) -> int:  # noqa: D102 - the protocol's
+    def texts(self) -> int:
         return sum(len(texts) for _, texts in self.calls)
 
-    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: D102, ARG002 - the dimension is known
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: ARG002 - the dimension is known
         return self._identity
 
-    def embed(self, texts: Sequence[str], role: Role) -> Matrix:  # noqa: D102 - the protocol's
+    def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         if self.before is not None:
             self.before(texts)
         if self.fail_after is not None:

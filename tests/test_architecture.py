@@ -26,7 +26,7 @@ LAYERS = [
     ("rag_stdlib.contract", "rag_stdlib.effects", "rag_stdlib.config", "rag_stdlib.root", "rag_stdlib.values"),
     ("rag_stdlib.records",),
     ("rag_stdlib.errors",),
-    ("rag_stdlib.result",),
+    ("rag_stdlib.result", "rag_stdlib.audit"),
 ]
 HEAVY = ("numpy", "apsw", "openai", "ollama", "rich", "typer", "onnxruntime", "simsimd", "sqlite_vec", "regex", "pypdf", "docx", "selectolax",
          "tokenizers", "asyncio", "pathspec", "httpx")
@@ -113,8 +113,11 @@ def test_the_contract_opens_no_file_socket_or_clock() -> None:
 
 
 def test_only_the_edge_and_the_runtime_know_the_recorder() -> None:
-    users = {module for module in SOURCES if module.startswith("rag_stdlib") and any(name.partition(".")[0] == "replay" for name in imports(module))}
-    assert users <= {"rag_stdlib.edge", "rag_stdlib.runtime"}
+    """The command line starts sessions; below it, what is no part of the edge may know of replay no more than its exceptions."""
+    users = {(module, name) for module in SOURCES if module.startswith("rag_stdlib") and layer(module) > 0
+             for name in imports(module) if name.partition(".")[0] == "replay"}
+    assert {module for module, name in users if name != "replay.errors"} == {"rag_stdlib.edge", "rag_stdlib.runtime"}
+    assert {module for module, name in users if name == "replay.errors"} <= {"rag_stdlib.embed.boundary"}
 
 
 def test_the_standard_sqlite_module_is_never_used() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 import pytest
 from embedder_double import EmbedderDouble
 
@@ -41,6 +42,7 @@ from rag_stdlib import (
 )
 from rag_stdlib.edge import TOOLS
 from rag_stdlib.records import EffectEnvelope
+from rag_stdlib.result import to_json
 from rag_stdlib.tools import chunk_in_index
 from replay import Call
 
@@ -125,7 +127,7 @@ def test_the_fields_of_a_document_have_a_shape_too(lexical: Runtime, arguments: 
         rag_ingest_document(*arguments)
     assert field in str(failed.value)
     with pytest.raises(ToolShapeError, match=r"chunk.ordinal is int"):
-        chunk_in_index(PATH, RagChunkEnvelope(**{**{f: getattr(CHUNK, f) for f in CHUNK.__slots__}, "ordinal": 2**70}))
+        chunk_in_index(PATH, RagChunkEnvelope(**{**{f: getattr(CHUNK, f) for f in vars(CHUNK)}, "ordinal": 2**70}))
     assert lexical.mode == "lexical"
 
 
@@ -159,19 +161,22 @@ def test_subclasses_of_strings_and_whole_numbers_are_taken_for_what_they_hold(le
 class Tape:
     """A recorder that keeps each call as JSON text, or gives it back without running anything."""
 
-    def __init__(self, recorded: list[str] | None = None) -> None:  # noqa: D107 - said above
+    def __init__(self, recorded: list[str] | None = None) -> None:
         self.lines: list[str] = []
         self.recorded = recorded
 
-    def call(self, call: Call[R], run: Callable[[], R]) -> R:  # noqa: D102 - the protocol's
+    def call(self, call: Call[R], run: Callable[[], R]) -> R:
         asked = json.dumps([call.tool, call.arguments()], allow_nan=False)
         if self.recorded is not None:
             tool, arguments, result = json.loads(self.recorded.pop(0))
             assert json.loads(asked) == [tool, arguments]
             return call.decode(result)
         result = run()
-        self.lines.append(json.dumps([*json.loads(asked), call.encode(result)], allow_nan=False))
+        self.lines.append(json.dumps([*json.loads(asked), json.loads(orjson.dumps(call.encode(result)))], allow_nan=False))
         return result
+
+    async def acall(self, call: Call[R], run: Callable[[], Awaitable[R]]) -> R:
+        raise NotImplementedError
 
 
 def run_all() -> list[Any]:
@@ -210,9 +215,7 @@ def test_r192_every_result_is_plain_json(hybrid: Runtime) -> None:
 
 
 def TOOL_JSON(result: Any) -> Any:  # noqa: N802 - reads as a constant conversion
-    from rag_stdlib.edge import _encode
-
-    return _encode(result)
+    return json.loads(orjson.dumps(to_json(result)))
 
 
 def test_errs_and_refusals_are_results_that_the_recorder_sees(tmp_path: Path) -> None:

@@ -76,6 +76,58 @@ def test_r192_json_there_and_back(record: Record) -> None:
 
 
 @pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
+def test_a_record_is_made_from_its_fields_in_any_order(record: Record) -> None:
+    whole = record.to_dict()
+    shuffled = dict(reversed(whole.items()))
+    for data in (whole, shuffled, FrozenDict(whole)):
+        made = type(record).from_dict(data)
+        assert made == record
+        assert list(vars(made)) == list(made.to_dict()) == names(type(record))
+        assert hash(made) == hash(record)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            made.something_new = 1  # type: ignore[attr-defined]
+    whole[names(type(record))[0]] = "changed"
+    assert type(record).from_dict(record.to_dict()) == record, "what it was made from is not held"
+
+
+@pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
+def test_fields_that_are_unknown_or_missing_are_refused_by_name(record: Record) -> None:
+    whole = record.to_dict()
+    first = names(type(record))[0]
+    renamed = {("other" if name == first else name): value for name, value in whole.items()}
+    for data in ({**whole, "other": 1}, renamed):
+        with pytest.raises(TypeError, match="'other'"):
+            type(record).from_dict(data)
+    if type(record) is not QueryOptions:  # all of its fields have defaults
+        with pytest.raises(TypeError, match=first):
+            type(record).from_dict({name: value for name, value in whole.items() if name != first})
+    for data in (None, [], "text", 5):
+        with pytest.raises(TypeError, match=f"{type(record).__name__} is made from a JSON object, not from"):
+            type(record).from_dict(data)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_inside_a_record_is_refused_too() -> None:
+    whole = CHUNK.to_dict()
+    with pytest.raises(TypeError, match="'other'"):
+        RagChunkEnvelope.from_dict({**whole, "effect_meta": {**whole["effect_meta"], "other": ""}})
+    with pytest.raises(TypeError, match="effect_name"):
+        RagChunkEnvelope.from_dict({**whole, "effect_meta": {}})
+    with pytest.raises(TypeError, match="EffectEnvelope is made from a JSON object, not from str"):
+        RagChunkEnvelope.from_dict({**whole, "effect_meta": "std.rag.search"})
+
+
+def test_fields_with_defaults_may_be_missing() -> None:
+    meta = {"effect_name": "e"}
+    assert EffectEnvelope.from_dict(meta) == EffectEnvelope("e")
+    assert RagDocumentEnvelope.from_dict({"id": "d", "source": "s", "media_type": "m", "text": "t", "effect_meta": meta}) == RagDocumentEnvelope(
+        "d", "s", "m", "t", EffectEnvelope("e"))
+
+
+def test_a_record_has_no_slots_that_its_json_would_miss() -> None:
+    assert [type(record).__name__ for record in ALL if list(vars(record)) != names(type(record))] == []
+
+
+@pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
 def test_pickles_and_copies_are_equal(record: Record) -> None:
     for twin in (pickle.loads(pickle.dumps(record)), copy.copy(record), copy.deepcopy(record)):  # noqa: S301 - our own bytes
         assert twin == record

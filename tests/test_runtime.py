@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from embedder_double import EmbedderDouble
 
+import replay
 from rag_stdlib import (
     RAG_READ,
     Config,
@@ -27,6 +28,7 @@ from rag_stdlib import (
     rag_stats,
 )
 from rag_stdlib.errors import Failure
+from rag_stdlib.runtime import active_recorder
 
 PATH = "index.db"
 
@@ -230,3 +232,34 @@ def test_progress_is_told_by_a_tool_that_takes_long(tmp_path: Path) -> None:
 
         done = rag_reembed(PATH).unwrap()
     assert steps[-1] == (done.embedded, done.embedded)
+
+
+@pytest.mark.parametrize("written", ["kx7-of-no-use-at-all", "  kx8-of-no-use-at-all\n"])
+def test_the_configured_key_gets_into_no_trace(tmp_path: Path, written: str) -> None:
+    key = written.strip()
+    with replay.record(tmp_path / "before.jsonl"), Runtime(Config(), root=tmp_path):
+        rag_search(PATH, f"who knows {key}?", 1)
+    assert key in (tmp_path / "before.jsonl").read_text()
+    with replay.record(tmp_path / "after.jsonl"), Runtime(Config(openai_key=written), root=tmp_path):
+        rag_search(PATH, f"who knows {key}?", 1)
+    assert key not in (tmp_path / "after.jsonl").read_text()
+    assert "<redacted>" in (tmp_path / "after.jsonl").read_text()
+
+
+@pytest.mark.parametrize("key", ["", "abc", " \t\n "])
+def test_what_is_too_short_for_a_key_is_not_hidden(tmp_path: Path, key: str) -> None:
+    assert Runtime(Config(openai_key=key), root=tmp_path).config.openai_key == key
+
+
+def test_the_recorder_of_a_context_is_found_without_a_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "corvid.toml").write_text("[io")
+    monkeypatch.chdir(tmp_path)
+    assert active_recorder() is None
+    with replay.record(tmp_path / "t.jsonl") as session:
+        assert active_recorder() is session
+        with Runtime(Config(), recorder=session) as runtime:
+            assert active_recorder() is runtime.recorder is session
+        with replay.live():
+            assert active_recorder() is None
+    with Runtime(Config()):
+        assert active_recorder() is None

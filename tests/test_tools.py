@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from embedder_double import EmbedderDouble
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +28,7 @@ from rag_stdlib import (
     Runtime,
     SourceDocument,
     ToolShapeError,
+    calljson,
     chunk_in_index,
     rag_check,
     rag_compact,
@@ -39,7 +41,9 @@ from rag_stdlib import (
     rag_search,
     rag_stats,
 )
+from rag_stdlib.result import to_json
 from rag_stdlib.values import MAX_QUERY_BYTES, MAX_TEXT_BYTES
+from replay.jsontext import canonical
 
 PATH = "index.db"
 U3 = "Corvid is an AI-native language. Effects are typed. Replay is deterministic. Budgets are compile-checked."
@@ -204,15 +208,14 @@ def test_whatever_the_arguments_are_the_outcome_is_ok_err_or_a_shape_error(hybri
         (rag_ingest, (anything,) * 5), (rag_search, (anything,) * 3), (rag_query, (path, anything, anything, option_sets)),
         (rag_stats, (path,)), (rag_check, (path,)), (rag_compact, (path,)), (rag_reembed, (anything,))]))
     arguments = [data.draw(strategy) for strategy in strategies]
-    from rag_stdlib.edge import _argument, _encode
-
     try:
         result = function(*arguments)  # type: ignore[operator]
     except ToolShapeError:
         return
     assert isinstance(result, (Ok, Err))
-    json.dumps(_encode(result), allow_nan=False)
-    json.dumps([_argument(value) for value in arguments], allow_nan=False)
+    assert json.loads(orjson.dumps(to_json(result))) is not None
+    recorded = [calljson.argument(value) for value in arguments]
+    assert canonical(recorded) == recorded
     if isinstance(result, Err):
         assert result.error.code in ERRORS
         assert result.error.code not in ("internal", "index_io", "index_corrupt", "busy"), (function, arguments, result)

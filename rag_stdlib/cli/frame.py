@@ -17,9 +17,11 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+import replay
 from rag_stdlib import __version__
 from rag_stdlib.cli.page import Command, Commands
 from rag_stdlib.cli.terminal import OutputError, flush, say, say_page, show
+from rag_stdlib.config import Config
 from rag_stdlib.effects import Effect, refusal
 from rag_stdlib.errors import Failure
 from rag_stdlib.result import Err, RagError, Result
@@ -41,12 +43,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 
 
 class CommandError(Exception):
-    """An error that ends the command: its line is printed, with its code if it is one of the table, and the exit code is 1."""
+    """An error that ends the command: its line is printed, with its code if it has one; the exit code is 1 unless it says another."""
 
-    def __init__(self, error: str) -> None:
-        """Keep the error to print."""
+    def __init__(self, error: str, *, code: str = "", exit_code: int = 1) -> None:
+        """Keep the error to print; a `RagError` brings its code."""
         super().__init__(error)
         self.error = error
+        self.code = code
+        self.exit_code = exit_code
 
 
 class Stopped(Exception):  # noqa: N818 - the user's wish is no error
@@ -60,9 +64,16 @@ class State:
     config: str | None = None
 
 
-def command(name: str, short: str) -> Callable[[F], F]:
+def command(name: str, short: str, *, group: typer.Typer = app, page: type[Command] = Command) -> Callable[[F], F]:
     """Register a command: its name, and what it does in at most 45 characters for the list of commands."""
-    return app.command(name, short_help=short, cls=Command)
+    return group.command(name, short_help=short, cls=page)
+
+
+def group(name: str, short: str, text: str) -> typer.Typer:
+    """Register a group of commands: its name, what it is for in at most 45 characters, and in whole."""
+    made = typer.Typer(name=name, cls=Commands, no_args_is_help=True, rich_markup_mode=None, short_help=short, help=text)
+    app.add_typer(made, name=name)
+    return made
 
 
 def _show_version(value: bool) -> None:
@@ -84,9 +95,16 @@ def _options(
 
 @contextmanager
 def runtime_of(context: typer.Context, **options: Any) -> Iterator[Runtime]:  # noqa: ANN401 - Runtime's own options
-    """Make the runtime of the configuration in force, ambient for the block."""
+    """Make the runtime of the configuration in force, ambient for the block; a command that is replayed can do without one."""
     state: State = context.obj
-    with Runtime(state.config, **options) as runtime:
+    try:
+        runtime = Runtime(state.config, **options)
+    except Failure:
+        session = replay.current()
+        if session is None or not session.quarantined:
+            raise
+        runtime = Runtime(Config(), **options)
+    with runtime:
         yield runtime
 
 
@@ -111,9 +129,10 @@ def note(text: str) -> None:
     say(f"rag: note: {text}")
 
 
-def tell_error(error: str) -> None:
+def tell_error(error: str, code: str = "") -> None:
     """Tell an error on standard error; `value_of` and `CommandError` do it for those that end the command."""
-    say(f"rag: error{f' [{error.code}]' if isinstance(error, RagError) else ''}: {error}")
+    code = error.code if isinstance(error, RagError) else code
+    say(f"rag: error{f' [{code}]' if code else ''}: {error}")
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON
@@ -164,8 +183,8 @@ def _outcome(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="rag", standalone_mode=False)
     except (CommandError, Failure) as error:
-        tell_error(error.error)
-        return 1
+        tell_error(error.error, getattr(error, "code", ""))
+        return int(getattr(error, "exit_code", 1))
     except Stopped as stopped:
         say(f"rag: stopped; {stopped}")
         return 130

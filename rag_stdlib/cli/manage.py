@@ -63,6 +63,7 @@ def stats(context: typer.Context, index: Index, as_json: AsJson = False) -> None
     _row("vectors", f"{found.vectors:,}" + (f" ({found.embedder})" if found.embedder else ""))
     _row("text", size(found.text_bytes))
     _row("file", size(found.file_bytes) + (f" + {size(found.log_bytes)} log" if found.log_bytes else ""))
+    _row("content", f"{found.content[:16]}\u2026" if found.content else "not known before the next change")
     _row("schema", f"version {found.schema_version}, generation {found.generation:,}")
     _row("SQLite", f"{found.sqlite_version}, {found.journal_mode} journal")
     for notice in found.notices:

@@ -15,8 +15,11 @@ from rag_stdlib.runtime import Runtime
 def below_root(runtime: Runtime, path: str) -> str:
     """Name a typed path by its place below the root: taken from the working directory if that lies in the root, else from the root.
 
-    Leading ``..`` are followed as far as the root. A path that leads out comes back as typed, to be refused.
+    Leading ``..`` are followed as far as the root. A path that leads out comes back as typed, to be refused; so it does where there
+    is no root, which the tool says, unless its answer comes from a trace.
     """
+    if not runtime.config.root:
+        return path
     if path.startswith("/"):
         return _from_absolute(Path(runtime.root.path), path)
     root, here = Path(runtime.root.path).resolve(), Path.cwd().resolve()

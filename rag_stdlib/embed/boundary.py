@@ -10,10 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rag_stdlib.embed.announce import announce
 from rag_stdlib.embed.inputs import name_text
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity, Role
 from rag_stdlib.embed.redact import one_line, redact
 from rag_stdlib.errors import Failure, fail
+from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +53,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], role: Role) -> Matrix:
     """
     from rag_stdlib.embed.replies import BadReply
 
+    announce(embedder, texts)
     given = _asked(embedder, lambda: embedder.embed(texts, role))
     dim = identified(embedder).dim  # asked now that the embedder has seen the true dimension
     try:
@@ -63,7 +66,7 @@ def embedded(embedder: Embedder, texts: Sequence[str], role: Role) -> Matrix:
 def _asked(embedder: Embedder, call: Callable[[], T]) -> T:
     try:
         return call()
-    except Failure:
+    except (Failure, ReplayError):  # a session's refusal is no failure of the embedder
         raise
     except Exception as error:
         _LOG.info("the embedder %s raised", type(embedder).__name__, exc_info=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from rag_stdlib.embed.announce import announced
 from rag_stdlib.embed.inputs import prepare
 from rag_stdlib.embed.protocol import EmbedderIdentity, Role
 
@@ -38,6 +39,7 @@ class HashingEmbedder:
         """See `Embedder.identity`."""
         return EmbedderIdentity("hashing", "words-sha256", self._dim)
 
+    @announced(lambda _self: "hashing/words-sha256")
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         """See `Embedder.embed`."""
         import numpy as np

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rag_stdlib.embed.announce import announced
 from rag_stdlib.embed.inputs import prepare
 from rag_stdlib.embed.process import PerProcess
 from rag_stdlib.embed.protocol import EmbedderIdentity, Role
@@ -81,6 +82,7 @@ class LocalEmbedder:
         """See `Embedder.identity`; the revision is the SHA-256 of the weights. Loads nothing."""
         return EmbedderIdentity("local", LOCAL_MODEL, DIM, MODEL_FILE.sha256, *self._prefixes)
 
+    @announced(lambda _self: f"local/{LOCAL_MODEL}")
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         """See `Embedder.embed`; the Failure is `embedder_not_installed` where packages are missing."""
         prepared = prepare(texts, role, self._prefixes)

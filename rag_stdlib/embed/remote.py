@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import httpx
 import numpy as np
 
+from rag_stdlib.embed.announce import announced
 from rag_stdlib.embed.batching import Limits, embed_in_batches
 from rag_stdlib.embed.faults import Fault
 from rag_stdlib.embed.inputs import name_text, prepare
@@ -79,6 +80,7 @@ class RemoteEmbedder(ABC, Generic[C]):
         return EmbedderIdentity(self._settings.provider, self._settings.model_name, dim,
                                 query_prefix=query_prefix, passage_prefix=passage_prefix)
 
+    @announced(lambda self: f"{self._settings.provider}/{self._settings.model_name}")
     def embed(self, texts: Sequence[str], role: Role) -> Matrix:
         """See `Embedder.embed`; no texts make no request."""
         prepared = prepare(texts, role, self._settings.prefixes)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 
 from rag_stdlib.contract.provenance import content_sha256, provenance_key
-from rag_stdlib.index import schema, vectors
+from rag_stdlib.index import content, schema, vectors
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
@@ -23,11 +23,11 @@ _MASK: Final = (1 << 64) - 1
 
 
 def check(store: Store, path: str) -> CheckReport:
-    """Check SQLite's structure, the schema, every document, chunk, provenance key, lexical posting and vector, in one snapshot."""
+    """Check SQLite's structure, the schema, every document, the digest kept of them, every chunk, provenance key, lexical posting and vector, in one snapshot."""
     problems: list[str] = []
     notices: list[str] = []
     with store.reading(path) as connection:
-        for step in (_structure, _schema, _documents, _chunks, _lexical, _vectors):
+        for step in (_structure, _schema, _documents, _content, _chunks, _lexical, _vectors):
             _collect(problems, step, connection)
         _collect(notices, _missing_vectors, connection)
         held = vectors.count(connection)
@@ -78,6 +78,10 @@ def _documents(connection: apsw.Connection) -> Iterator[str]:
         count, last = counts.get(doc_id, (0, -1))
         if count != chunks or last != chunks - 1:
             yield f"document {shown(doc_id)!r}: {count} chunks up to number {last}, where {chunks} were stored"
+
+
+def _content(connection: apsw.Connection) -> Iterator[str]:
+    yield from content.problems(connection)
 
 
 def _chunks(connection: apsw.Connection) -> Iterator[str]:

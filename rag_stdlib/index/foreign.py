@@ -6,6 +6,7 @@ file is opened confined and read-only, and chunks, keys and vectors are not take
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 import apsw
 
+from rag_stdlib import audit
 from rag_stdlib.errors import Failure, fail, rag_error
 from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.forks import unforked
@@ -46,6 +48,7 @@ def foreign_index(root: Root, path: str) -> Iterator[ForeignIndex]:
     Raises:
         Failure: `file_missing`, `file_unreadable` where it is something else, a refusal of the path, what SQLite meets.
     """
+    sys.audit(audit.INDEX, path)
     with unforked(path), root.place(path) as place:
         if place.check_regular(writing=False) is None:
             raise fail("file_missing", path=path)

@@ -11,7 +11,7 @@ from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index import lexical, schema, vectors
+from rag_stdlib.index import content, lexical, schema, vectors
 from rag_stdlib.index.journal import log_is_safe
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
@@ -31,7 +31,7 @@ def stats(store: Store, path: str) -> IndexStats:
         text_bytes = number(connection, "SELECT coalesce(sum(octet_length(text)), 0) FROM rag_documents")
         terms, held = number(connection, "SELECT count(*) FROM rag_lexical_docsize"), vectors.count(connection)
         identity, mode = schema.stored_identity(connection), str(connection.pragma("journal_mode"))
-        generation = int(schema.get_fact(connection, "generation") or 0)
+        described = content.describe(connection)
         unfinished = _unfinished(connection)
     version = apsw.sqlite_lib_version()
     notices = []
@@ -44,16 +44,18 @@ def stats(store: Store, path: str) -> IndexStats:
         why = "this SQLite can lose a write in log mode" if not log_is_safe(version) else "log mode is not to be had here"
         notices.append(f"rollback journal ({mode}): {why}; readers and writers wait for each other")
     file_bytes, log_bytes = store.sizes(path)
-    return IndexStats(documents, chunks, held, text_bytes, file_bytes, log_bytes, schema.SCHEMA_VERSION, generation,
-                      identity.describe() if identity and held else "", mode, version, tuple(notices))
+    return IndexStats(documents, chunks, held, text_bytes, file_bytes, log_bytes, schema.SCHEMA_VERSION,
+                      described["generation"], identity.describe() if identity and held else "", mode, version, tuple(notices),
+                      described["content"])
 
 
 def compact(store: Store, path: str) -> Compacted:
-    """Rebuild the lexical index and the vector table and vacuum the file: nothing of a deleted text is left in it."""
+    """Rebuild what is derived (lexical index, vector table, digest) and vacuum the file: no deleted text is left in it."""
     before = sum(store.sizes(path))
     with store.writing(path) as connection:
         lexical.rebuild(connection)
         _rebuild_vectors(connection)
+        content.rebuild(connection)
         _prune_staging(connection)
     with store.exclusive(path) as connection:
         connection.execute("VACUUM")
@@ -185,7 +187,7 @@ def _switch(store: Store, path: str, identity: EmbedderIdentity) -> bool:
         for start in range(0, len(chunks), SLICE):
             _take_staged(connection, chunks[start:start + SLICE], identity.dim)
         _drop_staging(connection)
-        schema.next_generation(connection)
+        content.advance(connection)
     return True
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import apsw
+import orjson
 
 from rag_stdlib import values
 from rag_stdlib.contract.provenance import chunk_is_grounded
@@ -38,7 +39,7 @@ def _document(connection: apsw.Connection, doc_id: str) -> RagDocumentEnvelope |
         "SELECT source, media_type, text, metadata, content_sha256, chunks FROM rag_documents WHERE id = ?", (doc_id,)
     ):
         meta = EffectEnvelope(GET_EFFECT, replay_key=GET_EFFECT)
-        return RagDocumentEnvelope(doc_id, source, media_type, text, meta, FrozenDict(json.loads(metadata)), digest, chunks)
+        return RagDocumentEnvelope(doc_id, source, media_type, text, meta, FrozenDict(orjson.loads(metadata)), digest, chunks)
     return None
 
 

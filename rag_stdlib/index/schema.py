@@ -115,7 +115,7 @@ def get_fact(connection: apsw.Connection, key: str) -> str | int | None:
     return None
 
 
-def set_fact(connection: apsw.Connection, key: str, value: str | int) -> None:
+def set_fact(connection: apsw.Connection, key: str, value: str | int | bytes) -> None:
     """Set a fact about the index."""
     connection.execute("INSERT INTO rag_meta(key, value) VALUES (?, ?) "
                        "ON CONFLICT(key) DO UPDATE SET value = excluded.value", (key, value))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import numpy as np
+import orjson
 
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
@@ -236,4 +237,4 @@ def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> Rag
     meta = EffectEnvelope(effect, provenance_key=key, replay_key=effect)
     return RagChunkEnvelope(doc_id, chunk_id, source, text, start_char, end_char, key, meta, ordinal, start_line, end_line,
                             start_byte, end_byte, digest, found["score"], found["mode"], found["lexical_score"],
-                            found["vector_score"], page, FrozenDict(json.loads(metadata)))
+                            found["vector_score"], page, FrozenDict(orjson.loads(metadata)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import sys
 import threading
 import time
 import weakref
@@ -20,8 +21,9 @@ from urllib.parse import quote
 
 import apsw
 
+from rag_stdlib import audit
 from rag_stdlib.errors import Failure, fail
-from rag_stdlib.index import schema
+from rag_stdlib.index import content, schema, state
 from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.forks import GATE, unforked
 from rag_stdlib.index.journal import set_journal_mode
@@ -88,6 +90,7 @@ class Store:
         with self._connection(path) as handle:
             handle.connection.execute("BEGIN")
             _require_index(handle.connection, path)
+            state.looked_at(lambda: content.describe(handle.connection))()
             yield handle.connection
 
     @contextmanager
@@ -126,7 +129,9 @@ class Store:
                 elif schema.read_version(handle.connection, path) == 0:
                     schema.create(handle.connection)
                 yield handle.connection
+                seen = state.looked_at(lambda: content.describe(handle.connection))
                 handle.connection.execute("COMMIT")
+                seen()
                 self._shorten_log(handle)
 
     @contextmanager
@@ -151,6 +156,7 @@ class Store:
     @contextmanager
     def _connection(self, path: str, *, create: bool = False) -> Iterator[_Handle]:
         """Lend a connection; whatever the block leaves open ends with it."""
+        sys.audit(audit.INDEX, path)
         with unforked(path):
             handle = self._checkout(path, create=create)
             try:

@@ -13,7 +13,7 @@ from rag_stdlib.contract.provenance import content_sha256, key_and_digest
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index import lexical, schema, vectors
+from rag_stdlib.index import content, lexical, schema, vectors
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
@@ -62,13 +62,15 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
     chunks = chunk_text(document.text, chunk_chars, options=options)
     found, embedded = _embed(embedder, chunks, known)
     identity = boundary.identified(embedder, stored) if embedder else None  # now the embedder has seen the true dimension
+    row = (*row, len(chunks))
     with store.writing(path, create=True) as connection:
+        replaced = content.stored_member(connection, document.doc_id)
         remove_document(connection, document.doc_id)
-        _insert(connection, document, (*row, len(chunks)), chunks)
+        _insert(connection, document, row, chunks)
         if identity is not None and chunks:
             vectors_in_order = [found[content_sha256(chunk.embedded_text)] for chunk in chunks]
             _insert_vectors(connection, path, document.doc_id, identity, vectors_in_order)
-        schema.next_generation(connection)
+        content.advance(connection, gone=replaced, come=content.member((*row[:3], *row[4:])))  # without its text
         arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE doc_id = ?", (document.doc_id,))
         if arrived != len(chunks):
             raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(chunks)} chunks arrived")
@@ -201,6 +203,7 @@ def delete(store: Store, path: str, doc_id: str) -> int | None:
         if connection.execute("SELECT 1 FROM rag_documents WHERE id = ?", (doc_id,)).fetchone() is None:
             return None
     with store.writing(path) as connection:
+        gone = content.stored_member(connection, doc_id)
         removed = remove_document(connection, doc_id)
-        schema.next_generation(connection)
+        content.advance(connection, gone=gone)
     return removed

@@ -1,6 +1,6 @@
 """The command line for tests: in this process with its output captured, or as a process of its own."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

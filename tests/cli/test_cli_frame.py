@@ -1,6 +1,6 @@
 """Exit codes, errors of one line, and standard streams in every state: mostly as real processes."""
 
-# ruff: noqa: D102, D107 - names state what happens
+
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Write = Callable[..., Path]
 Rag = Any  # see conftest
 Spawn = Any
 
-COMMANDS = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "doctor")
+COMMANDS = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "doctor", "record",
+            "replay", "test", "trace")
 
 
 @pytest.fixture
@@ -381,4 +382,4 @@ def test_main_takes_the_arguments_of_the_process(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_registered_command_is_one_of_the_page() -> None:
-    assert {command.name for command in app.registered_commands} == set(COMMANDS)
+    assert {one.name for one in [*app.registered_commands, *app.registered_groups]} == set(COMMANDS)

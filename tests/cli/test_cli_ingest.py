@@ -1,6 +1,6 @@
 """`rag ingest`."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """`rag delete`, `stats`, `check`, `compact` and `reembed`."""
 
-# ruff: noqa: D102 - names state what happens
-
 from __future__ import annotations
 
 import os
@@ -88,10 +86,15 @@ class TestStats:
         shown = stored("stats", "x.db")
         assert (shown.code, shown.err) == (0, "")
         rows = dict(line.split(maxsplit=1) for line in shown.out.splitlines())
-        assert list(rows) == ["documents", "chunks", "vectors", "text", "file", "schema", "SQLite"]
+        assert list(rows) == ["documents", "chunks", "vectors", "text", "file", "content", "schema", "SQLite"]
         assert (rows["documents"], rows["chunks"], rows["vectors"], rows["text"]) == ("3", "4", "0", "310 B")
         assert rows["schema"].startswith("version 1, generation 3")
         assert all(line[:12].rstrip() in rows for line in shown.out.splitlines())
+        assert rows["content"] == stored("stats", "x.db", "--json").json["content"][:16] + "\u2026"
+
+    def test_a_digest_that_is_not_kept_yet_is_said(self, stored: Rag, folder: Path) -> None:
+        sql(folder / "x.db", "DELETE FROM rag_meta WHERE key = 'content'")
+        assert "\ncontent     not known before the next change\n" in stored("stats", "x.db").out
 
     def test_json_is_the_record(self, stored: Rag) -> None:
         found = stored("stats", "x.db", "--json").json

@@ -1,6 +1,6 @@
 """Progress bars: in terminals only, whatever their width."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

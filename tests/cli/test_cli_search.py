@@ -1,6 +1,6 @@
 """`rag search` and `rag get`."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

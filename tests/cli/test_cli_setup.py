@@ -1,6 +1,6 @@
 """`rag init` and `rag doctor`."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The part of a chunk that a search shows."""
 
-# ruff: noqa: D102 - names state what happens
+
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Text for a terminal."""
 
-# ruff: noqa: D102, D107 - names state what happens
+
 
 from __future__ import annotations
 

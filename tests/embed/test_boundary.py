@@ -36,15 +36,15 @@ Spoil = Callable[[np.ndarray], Any]
 class Own:
     """A program's own embedder: sound rows, spoilt by a function before they are given."""
 
-    def __init__(self, spoil: Spoil = lambda rows: rows, identity: Any = None) -> None:  # noqa: D107 - said above
+    def __init__(self, spoil: Spoil = lambda rows: rows, identity: Any = None) -> None:
         self.spoil = spoil
         self.remote = False
         self._identity = identity or EmbedderIdentity("own", "model", DIM)
 
-    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: D102, ARG002 - the protocol's
+    def identity(self, stored: EmbedderIdentity | None = None) -> EmbedderIdentity:  # noqa: ARG002 - the protocol's
         return self._identity() if callable(self._identity) else self._identity
 
-    def embed(self, texts: Sequence[str], role: Role) -> Any:  # noqa: D102 - the protocol's
+    def embed(self, texts: Sequence[str], role: Role) -> Any:
         return self.spoil(HashingEmbedder(DIM).embed(texts, role))
 
 

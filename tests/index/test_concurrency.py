@@ -204,7 +204,7 @@ def test_an_interrupt_inside_a_transaction_rolls_it_back(tmp_path: Path) -> None
     with store.writing(PATH, create=True):
         pass
     for error in (KeyboardInterrupt, RuntimeError, SystemExit):
-        with pytest.raises(error), store.writing(PATH) as connection:  # noqa: PT012 - the block is what is interrupted
+        with pytest.raises(error), store.writing(PATH) as connection:
             connection.execute("INSERT INTO rag_meta VALUES ('x', 1)")
             raise error
         with store.reading(PATH) as connection:

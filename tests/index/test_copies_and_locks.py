@@ -61,7 +61,7 @@ class Failing(EmbedderDouble):
 
     code = ""
 
-    def embed(self, texts, role):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
+    def embed(self, texts, role):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
         if role == "query":
             raise fail(self.code, provider="openai", endpoint="http://localhost:1", status=401, detail="refused", seconds=1)
         return super().embed(texts, role)

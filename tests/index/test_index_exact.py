@@ -43,7 +43,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, EmbedderDou
 class Rows:
     """Everything stored, read with plain SQL in the order of ties."""
 
-    def __init__(self, store: Store, embedder: EmbedderDouble) -> None:  # noqa: D107 - said above
+    def __init__(self, store: Store, embedder: EmbedderDouble) -> None:
         with store.reading(PATH) as connection:
             found = list(connection.execute("SELECT c.seq, c.doc_id, c.ordinal, c.text, d.source, d.metadata FROM rag_chunks c "
                                             "JOIN rag_documents d ON d.id = c.doc_id"))
@@ -55,12 +55,12 @@ class Rows:
         self.metadata = [json.loads(str(row[5])) for row in found]
         self.vectors = vectors_of[[order[row[0]] for row in found]]
 
-    def words(self, query: str) -> list[float]:  # noqa: D102 - the protocol's
+    def words(self, query: str) -> list[float]:
         scores = bm25({position: index_terms(text).split() for position, text in enumerate(self.texts)},
                       [term for term, _ in query_terms(query)])
         return [scores.get(position, 0.0) for position in range(len(self.texts))]
 
-    def ranked(self, scores: list[float], allowed: list[bool], limit: int) -> list[tuple[tuple[str, int], float]]:  # noqa: D102 - the protocol's
+    def ranked(self, scores: list[float], allowed: list[bool], limit: int) -> list[tuple[tuple[str, int], float]]:
         rows = [(key, score) for key, score, keep in zip(self.keys, scores, allowed, strict=True) if keep]
         return sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
+from audit_watch import audited
 from embedder_double import EmbedderDouble
 
 from rag_stdlib import (
@@ -279,3 +280,19 @@ def test_r33_a_file_that_a_reader_met_empty_gets_its_log_all_the_same(tmp_path: 
     touch(store)
     store.close()
     assert (tmp_path / PATH).read_bytes()[16:20] == b"\x40\x00\x02\x02"  # pages of 16,384 bytes, log mode
+
+
+def test_each_use_of_an_index_is_told_to_audit_hooks_before_it_begins(tmp_path: Path) -> None:
+    store = Store(Root(str(tmp_path)))
+    uses: list[Callable[[], Any]] = [
+        lambda: store.writing("new.db", create=True), lambda: store.reading("new.db"), lambda: store.reading_if_any("new.db"),
+        lambda: store.exclusive("new.db"), lambda: foreign_index(Root(str(tmp_path)), "new.db")]
+    for use in uses:
+        with audited(PermissionError("forbidden")) as events, pytest.raises(PermissionError, match="forbidden"), use():
+            raise AssertionError("lent all the same")
+        assert events == [("rag_stdlib.index", ("new.db",))]
+        assert list(tmp_path.iterdir()) == []
+    with audited() as events:
+        touch(store, "new.db")
+    assert events == [("rag_stdlib.index", ("new.db",))]
+    store.close()

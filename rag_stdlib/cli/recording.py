@@ -1,0 +1,190 @@
+"""`rag record` and `rag replay`: any program, unchanged, with its calls recorded or answered from a trace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from rag_stdlib.cli.frame import command, note, tell_error
+from rag_stdlib.cli.page import Launcher, OptionalLauncher, words_behind
+from rag_stdlib.cli.terminal import clean_block, flush, plural, say, say_page, show, styled
+from rag_stdlib.cli.tracing import UNREADABLE, SecretEnv, columns, json_text, secret_values, trace_errors, write_file
+
+if TYPE_CHECKING:
+    from replay.launch import Recorded
+    from replay.trace import Trace
+    from replay.verdicts import Plan, Replayed
+
+_STOPPED: Final = 130
+_USAGE: Final = 2
+_SHOWN: Final = 3  # divergences, of several processes or of the end
+
+
+@command("record", "Record the tool calls of any program.", page=Launcher)
+def record(
+    context: typer.Context,
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The new trace; in a folder, a file named after the run.")],
+    fsync: Annotated[bool, typer.Option("--fsync", help="Wait for the disk at each event.")] = False,
+    stop_on_error: Annotated[bool, typer.Option("--stop-on-error", help="Stop the program's calls where an event cannot be "
+                                                                       "written, instead of reporting it once.")] = False,
+    body_bytes: Annotated[int, typer.Option(metavar="N", min=1, help="Keep longer arguments and results in files beside "
+                                                                     "the trace.")] = 1 << 20,
+    secret_env: SecretEnv = None,
+    seal: Annotated[str | None, typer.Option(metavar="KEYFILE", help="Seal the trace with this key; see rag trace seal.")] = None,
+) -> None:
+    """Run a program and record its tool calls: those through rag_stdlib, and those of functions marked @replay.tool.
+
+    The program keeps its input, output and signals, and may start others, whose calls are recorded too. The exit code is the program's.
+    """
+    words = words_behind(context)
+    if not words:
+        context.fail("Missing the command to record: put it behind --")
+    secrets = secret_values(secret_env)
+    from replay.launch import record_command
+    from replay.modes import RecordOptions
+
+    with trace_errors(unreadable=1):
+        how = RecordOptions(body_bytes=body_bytes, fsync=fsync, on_error="stop" if stop_on_error else "report", seal_key=_key(seal))
+        flush()
+        done = record_command(trace, words, how, secrets)
+    _tell_recorded(done, str(Path(trace) / Path(done.path).name) if Path(trace).is_dir() else trace)
+
+
+def _key(path: str | None) -> Any:  # noqa: ANN401 - a private key, or none
+    if path is None:
+        return None
+    from replay.seal import load_private
+
+    return load_private(path)
+
+
+def _tell_recorded(done: Recorded, name: str) -> None:
+    for notice in done.notices:
+        note(notice)
+    for problem in done.problems:
+        tell_error(f"{problem}; the trace has no end")
+    note(f"recorded {plural(done.calls, 'calls')} to {name}")
+    raise typer.Exit(done.ended.code or (1 if done.problems else 0))
+
+
+@command("replay", "Run a program again, answered from a trace.", page=OptionalLauncher)
+def replay(
+    context: typer.Context,
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace to answer from.")],
+    keyed: Annotated[bool, typer.Option("--keyed", help="Match calls by what they ask, in any order: for programs whose calls "
+                                                        "run at the same time.")] = False,
+    differential: Annotated[bool, typer.Option("--differential", help="Run the calls live, and show what changed.")] = False,
+    json_file: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Also write what changed as JSON.")] = None,
+    svg_file: Annotated[str | None, typer.Option("--svg", metavar="FILE", help="Also draw the ranks that shifted.")] = None,
+    mutate: Annotated[tuple[int, str] | None, typer.Option(metavar="STEP JSON", help="Replace the result of the STEP-th call "
+                                                                                    "(from 1), and show what follows.")] = None,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Replay a run without an end as far as it goes.")] = False,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not check the trace's hash chain.")] = False,
+    allow_network: Annotated[bool, typer.Option("--allow-network", help="Let the program make connections.")] = False,
+    secret_env: SecretEnv = None,
+) -> None:
+    """Run a program with its tool calls answered from a trace: nothing is opened, embedded or connected to.
+
+    Without a command the recorded one is run. Exit codes: 0 the program did what was recorded and ended so, well or badly; 1 it diverged;
+    2 usage; 3 the trace cannot be used.
+    """
+    if differential and mutate is not None:
+        context.fail("--differential and --mutate are mutually exclusive")
+    if (json_file or svg_file) and not differential:
+        context.fail(f"{'--json' if json_file else '--svg'} needs --differential")
+    secrets = secret_values(secret_env)
+    from replay.launch import NoCommand, command_of, replay_command
+    from replay.trace import load_trace
+
+    with trace_errors():
+        loaded = load_trace(trace, verify=not no_verify, incomplete=incomplete)
+        _tell_loaded(loaded, trace)
+        plan = _plan(context, loaded, mutate, {
+            "mode": "differential" if differential else "substitute", "matching": "keyed" if keyed else "ordered",
+            "incomplete": incomplete, "verify": not no_verify, "allow_network": allow_network})
+        try:
+            words = command_of(loaded, words_behind(context))
+        except NoCommand as missing:
+            context.fail(str(missing))
+        flush()
+        done = replay_command(loaded, words, plan, secrets=secrets)
+    _show_report(done, json_file, svg_file)
+    raise typer.Exit(_tell_replayed(done, "the same end" if loaded.completed is not None else "the trace has no end"))
+
+
+def _tell_loaded(loaded: Trace, name: str) -> None:
+    say(f"trace loaded: {loaded.event_count} events, run_id={loaded.run_id}, schema=v{loaded.header['version']}, path={name}")
+    for notice in loaded.notices:
+        note(notice)
+    for kind, count in loaded.skipped.items():
+        note(f"{plural(count, 'events')} of the unknown kind {kind!r} passed over")
+
+
+def _plan(context: typer.Context, loaded: Trace, mutate: tuple[int, str] | None, options: dict[str, Any]) -> Plan:
+    from replay.errors import InvalidMutation, NotRecordable
+    from replay.jsontext import checked, decode
+    from replay.verdicts import Plan
+
+    if mutate is None:
+        return Plan(**options)
+    step, text = mutate
+    if step > len(loaded.calls):
+        context.fail(f"--mutate: step {step} is out of range: the trace has {plural(len(loaded.calls), 'substitutable steps')}")
+    try:
+        plan = Plan(**{**options, "mode": "mutation"}, step=step, value=checked(decode(text)))
+        plan.check(loaded)
+    except InvalidMutation as error:
+        context.fail(f"--mutate: {error}")
+    except (ValueError, NotRecordable) as error:
+        context.fail(f"--mutate: the JSON did not parse: {error}")
+    return plan
+
+
+def _show_report(done: Replayed, json_file: str | None, svg_file: str | None) -> None:
+    """Print the table behind what the program printed, and write the files."""
+    from replay.report import DifferentialReport
+
+    if done.report is None or done.ended.stopped_by is not None:
+        return
+    show(done.report.table(columns()))
+    flush()
+    if json_file is not None:
+        write_file(json_file, json_text(done.report.to_dict()))
+    if svg_file is not None and isinstance(done.report, DifferentialReport):
+        from replay.plot import rank_shift_svg
+
+        write_file(svg_file, rank_shift_svg(done.report))
+
+
+def _tell_replayed(done: Replayed, end: str) -> int:
+    """Tell what did not hold, behind what the program told, or that all did and how it ended; return the exit code."""
+    if done.ended.stopped_by is not None:
+        return _STOPPED
+    for remark in done.notes:
+        note(remark)
+    for problem in done.problems:
+        tell_error(problem.message, problem.code if problem.code.startswith("trace_") else "")
+    tell_divergences(str(one["message"]) for one in done.divergences)
+    codes = [problem.code for problem in done.problems]
+    if any(code.startswith("trace_") for code in codes):
+        return UNREADABLE
+    if "InvalidMutation" in codes:
+        return _USAGE
+    if not done.faithful:
+        return 1
+    note(f"faithful: {done.asked:,} of {plural(done.recorded, 'recorded calls')} asked for; {end} ({done.ended.error or 'exit code 0'})")
+    return 0
+
+
+def tell_divergences(messages: Iterable[str]) -> None:
+    """Write the first divergences as blocks on standard error."""
+    found = list(messages)
+    for message in found[:_SHOWN]:
+        first, _, rest = clean_block(message).partition("\n")
+        say_page(styled(f"rag: {first}", 1, 31, stream=sys.stderr) + (f"\n{rest}" if rest else ""))
+    if len(found) > _SHOWN:
+        say(f"rag: and {plural(len(found) - _SHOWN, 'further divergences')}")

@@ -1,0 +1,124 @@
+"""Mutation: one recorded result is replaced, and what the program does next is shown.
+
+Calls before the step must match as in substitute. At the step the given value is the result. After it other arguments are findings, no
+errors: the recorded results go on to be given while the same tools are asked in the same order. A call for which nothing is recorded
+ends the run with a `Divergence`: nothing runs live here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from replay.errors import Divergence, InvalidMutation
+from replay.jsontext import first_difference, short
+from replay.matching import Asked, Matcher, Ordered, described
+from replay.recorder import Call, Ending, Returned
+from replay.redaction import Redactor
+from replay.report import MutationReport
+from replay.scripts.script import Completion, Step, one_error, recorded_ending
+from replay.scripts.substitute import check_completion
+from replay.trace import RecordedCall, Trace
+
+Found: TypeAlias = Callable[[dict[str, Any]], None]
+
+_WORDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+
+
+def _word(value: Any) -> str:  # noqa: ANN401 - JSON
+    return _WORDS[type(value)]
+
+
+def check_mutation(trace: Trace, number: int, value: Any) -> None:  # noqa: ANN401 - JSON
+    """Raise `InvalidMutation` unless the `number`-th recorded result (from 1) can be replaced by `value`."""
+    introduction = f"invalid replay mutation at substitutable step {number}: "
+    if number < 1:
+        raise InvalidMutation(introduction + "step indices are 1-based")
+    if number > len(trace.calls):
+        raise InvalidMutation(f"{introduction}trace only has {len(trace.calls)} substitutable steps")
+    call = trace.calls[number - 1]
+    ending = call.ending()
+    if not isinstance(ending, Returned):
+        raise InvalidMutation(f"{introduction}the recorded call to {call.name} returned nothing that could be replaced")
+    if _word(ending.value) != _word(value):
+        raise InvalidMutation(f"{introduction}{call.name} returned {_word(ending.value)}, the replacement is {_word(value)}")
+
+
+class Mutation:
+    """The script of mode mutation."""
+
+    quarantined = True
+
+    def __init__(self, trace: Trace, matcher: Matcher, redactor: Redactor, number: int, value: Any,  # noqa: ANN401 - JSON
+                 found: Found | None = None) -> None:
+        """Replace the `number`-th recorded result (from 1) by `value`; `InvalidMutation` where that cannot be.
+
+        `found` is told of each finding as it comes.
+        """
+        check_mutation(trace, number, value)
+        self.trace = trace
+        self.matcher = matcher
+        self.redactor = redactor
+        self._number = number
+        self._value = value
+        self._found = found
+        recorded = recorded_ending(trace.calls[number - 1])
+        self.report = MutationReport(number, short(recorded.value if isinstance(recorded, Returned) else None), short(value))
+
+    def begin(self, call: Call[Any]) -> Step:
+        """Answer the call: strictly up to the step, by position behind it."""
+        asked = Asked.of(call, self.redactor)
+        behind = self._mutated
+        if behind and isinstance(self.matcher, Ordered):
+            recorded = self.matcher.expected(asked)
+        else:
+            recorded = self.matcher.take(asked)
+        if behind:
+            self.report.calls_after += 1
+            self._tell({"type": "after"})
+            if first_difference(recorded.args, asked.args) is not None:
+                finding = {"step": recorded.step, "kind": "arguments", "recorded": described(recorded), "got": described(asked)}
+                self.report.findings.append(finding)
+                self._tell({"type": "finding", **finding})
+        if recorded.number == self._number:
+            self._check_readable(call)
+            return Step(Returned(self._value), recorded.step)
+        return Step(recorded_ending(recorded), recorded.step)
+
+    @property
+    def _mutated(self) -> bool:
+        """Whether the step was asked, in whatever process of the run."""
+        return self.matcher.is_used(self._number - 1)
+
+    def _check_readable(self, call: Call[Any]) -> None:
+        try:
+            call.decode(self._value)
+        except Exception as error:
+            msg = f"invalid replay mutation at substitutable step {self._number}: {call.tool} cannot read the replacement ({one_error(error)})"
+            raise InvalidMutation(msg) from error
+
+    def end(self, step: Step, call: Call[Any], ending: Ending) -> None:
+        """Never asked: nothing is run."""
+
+    def finish(self, completion: Completion) -> None:
+        """Note the calls that the program no longer made, and another end."""
+        if not self._mutated:
+            msg = f"replay divergence at the end: the program ended before the mutated step {self._number} was asked"
+            raise Divergence("left_over", msg, step=self.trace.calls[self._number - 1].step)
+        for call in self.unused():
+            self.report.findings.append({"step": call.step, "kind": "not_asked", "recorded": described(call), "got": ""})
+        try:
+            check_completion(self.trace, completion)
+        except Divergence as divergence:
+            self.report.completion = divergence.to_dict()
+
+    def abandon(self) -> None:
+        """Nothing is open."""
+
+    def unused(self) -> list[RecordedCall]:
+        """Return the recorded calls that nobody asked for."""
+        return self.matcher.unused()
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        if self._found is not None:
+            self._found(line)
