@@ -7,7 +7,7 @@ std/rag; what comes after std/rag's own fields is ours. Every record holds plain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import UnionType
@@ -19,7 +19,6 @@ from typing import (
     NoReturn,
     TypeAlias,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -106,7 +105,12 @@ class Record:
         Raises:
             TypeError: a name that is no field, or a field without a default that is missing.
         """
-        return cast("Self", _maker(cls)(data))  # type: ignore[arg-type] # a class can always be hashed
+        return _maker(cls)(data)  # type: ignore[arg-type, return-value] # a class can always be hashed; it makes its own kind
+
+    @classmethod
+    def from_dicts(cls, several: Iterable[Mapping[str, Any]]) -> list[Self]:
+        """Rebuild a list of records, each as `from_dict` does."""
+        return list(map(_maker(cls), several))  # type: ignore[arg-type] # as above
 
 
 @cache

@@ -32,10 +32,6 @@ UNCHANGED: Final = "unchanged"  # the note of an ingest that found the document 
 _NO_EMBEDDER: Final = "lexical search: no [rag] embedder is configured"
 
 
-def _chunks_from_json(value: list[dict[str, Any]]) -> list[RagChunkEnvelope]:
-    return [RagChunkEnvelope.from_dict(item) for item in value]
-
-
 def _item_from_json(value: dict[str, Any]) -> RagDocumentEnvelope | RagChunkEnvelope:
     return RagChunkEnvelope.from_dict(value) if "chunk_id" in value else RagDocumentEnvelope.from_dict(value)
 
@@ -75,7 +71,7 @@ def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_c
     return Ok(outcome.chunks, notes=notes)
 
 
-@tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=_chunks_from_json, ranking=ranking)
+@tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=RagChunkEnvelope.from_dicts, ranking=ranking)
 def rag_search(runtime: Runtime, index_path: str, query: str, limit: int) -> Ok[list[RagChunkEnvelope]]:
     """Return the `limit` best chunks for a query, best first, each with its provenance.
 
@@ -86,7 +82,7 @@ def rag_search(runtime: Runtime, index_path: str, query: str, limit: int) -> Ok[
 
 
 @tool("rag_query", {"index_path": str, "query": str, "limit": int, "options": QueryOptions}, RAG_READ,
-       decode=_chunks_from_json, ranking=ranking)
+       decode=RagChunkEnvelope.from_dicts, ranking=ranking)
 def rag_query(runtime: Runtime, index_path: str, query: str, limit: int,
               options: QueryOptions = DEFAULT_OPTIONS) -> Ok[list[RagChunkEnvelope]]:
     """Search as `rag_search` does, with a mode, filters, a least score and a bound on hits per document."""

@@ -124,6 +124,9 @@ def _told(trace: Trace, plan: Plan, findings: Findings) -> tuple[list[dict[str, 
         inside = [one for one in told if one.get("code") not in _PAST_THE_END]
         if len(inside) < len(told):
             return inside, ["the run went on where the trace stops, which has no end"]
+    if len(told) > 1:  # each process tells its first one
+        return told[:1], [f"the run diverged {len(told) - 1} more times behind that, in other processes" if len(told) > 2  # noqa: PLR2004
+                          else "the run diverged once more behind that, in another process"]
     return told, []
 
 

@@ -17,8 +17,8 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 @contextmanager
-def audited(forbid: BaseException | None = None) -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
-    """Collect the library's audit events of the block as (event, arguments); raise `forbid` at each, if given."""
+def audited(forbid: BaseException | None = None, *, at: str = "") -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
+    """Collect the library's audit events of the block as (event, arguments); raise `forbid`, if given, at each or at those `at`."""
     if not _installed:
         sys.addaudithook(_hook)
         _installed.append(True)
@@ -26,7 +26,7 @@ def audited(forbid: BaseException | None = None) -> Iterator[list[tuple[str, tup
 
     def take(event: str, args: tuple[Any, ...]) -> None:
         seen.append((event, args))
-        if forbid is not None:
+        if forbid is not None and at in ("", event):
             raise forbid
 
     _blocks.append(take)

@@ -94,7 +94,7 @@ def test_a_wrong_shape_is_raised_when_the_twin_is_awaited(lexical: Runtime) -> N
 
 def test_a_cancelled_call_is_finished_in_its_thread_and_harms_nothing(tmp_path: Path) -> None:
     async def main() -> None:
-        task = asyncio.create_task(arag_ingest(PATH, "d", "s", "words of it", 50))  # type: ignore[arg-type]
+        task = asyncio.create_task(arag_ingest(PATH, "d", "s", "words of it", 50))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -236,11 +236,11 @@ def test_what_a_session_refuses_is_raised_and_is_no_failure_of_the_tool(tmp_path
             with pytest.raises(QuarantineViolation) as raised:
                 rag_ingest(PATH, "d", "s", "words", 10)
         else:
-            with audited(violation if place == "open" else None) as events, pytest.raises(QuarantineViolation) as raised:
-                if place == "embed":
-                    embedder.before = refuse
+            event = "rag_stdlib.index" if place == "open" else "rag_stdlib.embed"
+            with audited(violation, at=event) as events, pytest.raises(QuarantineViolation) as raised:
                 rag_ingest(PATH, "d", "s", "words", 10)
-            assert events[0] == ("rag_stdlib.index", (PATH,))
+            assert events[-1] == (event, (PATH,) if place == "open" else ("EmbedderDouble", 1))
+            assert embedder.calls == []
         assert raised.value is violation
         embedder.before = None
         assert rag_ingest(PATH, "d", "s", "words", 10) == Ok(1), "and nothing is left locked"

@@ -182,8 +182,9 @@ def _abandon_output() -> None:
 def _outcome(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="rag", standalone_mode=False)
-    except (CommandError, Failure) as error:
-        tell_error(error.error, getattr(error, "code", ""))
+    except (CommandError, Failure, replay.ReplayError) as error:
+        # of a ReplayError, which the session raised that this command runs in, whoever began that session shows the rest
+        tell_error(getattr(error, "error", str(error).partition("\n")[0]), getattr(error, "code", ""))
         return int(getattr(error, "exit_code", 1))
     except Stopped as stopped:
         say(f"rag: stopped; {stopped}")

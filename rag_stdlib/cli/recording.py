@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _STOPPED: Final = 130
 _USAGE: Final = 2
-_SHOWN: Final = 3  # divergences, of several processes or of the end
 
 
 @command("record", "Record the tool calls of any program.", page=Launcher)
@@ -181,10 +180,7 @@ def _tell_replayed(done: Replayed, end: str) -> int:
 
 
 def tell_divergences(messages: Iterable[str]) -> None:
-    """Write the first divergences as blocks on standard error."""
-    found = list(messages)
-    for message in found[:_SHOWN]:
+    """Write divergences as blocks on standard error."""
+    for message in messages:
         first, _, rest = clean_block(message).partition("\n")
         say_page(styled(f"rag: {first}", 1, 31, stream=sys.stderr) + (f"\n{rest}" if rest else ""))
-    if len(found) > _SHOWN:
-        say(f"rag: and {plural(len(found) - _SHOWN, 'further divergences')}")

@@ -63,7 +63,8 @@ class Mutation:
         self._value = value
         self._found = found
         recorded = recorded_ending(trace.calls[number - 1])
-        self.report = MutationReport(number, short(recorded.value if isinstance(recorded, Returned) else None), short(value))
+        self.report = MutationReport(number, short(recorded.value if isinstance(recorded, Returned) else None),
+                                     short(redactor.value(value)))
 
     def begin(self, call: Call[Any]) -> Step:
         """Answer the call: strictly up to the step, by position behind it."""

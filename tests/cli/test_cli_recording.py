@@ -189,7 +189,8 @@ class TestReplay:
         line = f"for n in 1 2 3 4 5; do '{sys.executable}' prog.py c; done 2>/dev/null"
         done = recorded("replay", "t.jsonl", "--", "sh", "-c", line)
         assert done.code == 1
-        assert done.err.endswith("rag: and 3 further divergences\n")
+        assert "rag: note: the run diverged 4 more times behind that, in other processes\n" in done.err
+        assert done.err.count("rag: replay divergence at step 3") == 1
 
     @pytest.mark.parametrize(("text", "code", "said"), [
         (None, "trace_missing", "no such trace"), (b"", "trace_empty", "empty"), (b"{nonsense\n", "trace_line", "line 1"),
@@ -368,3 +369,15 @@ def test_a_command_of_ours_replays_without_index_root_and_key(tmp_path: Path, mo
         again = subprocess.run([*rag, "replay", trace], cwd=folder, text=True, capture_output=True, timeout=60, check=False)
         assert (again.returncode, again.stdout) == (0, recorded.stdout), again.stderr
     assert "Refunds are paid" in recorded.stdout
+
+
+def test_a_command_of_ours_that_diverges_says_so_on_one_line(tmp_path: Path) -> None:
+    (tmp_path / "corvid.toml").write_text('[io]\nroot = "."\n', encoding="utf-8")
+    rag = [sys.executable, "-m", "rag_stdlib"]
+    subprocess.run([*rag, "record", "t.jsonl", "--", *rag, "search", "none.db", "refunds"], cwd=tmp_path, capture_output=True, timeout=60,
+                   check=False)
+    again = subprocess.run([*rag, "replay", "t.jsonl", "--", *rag, "search", "none.db", "refund"], cwd=tmp_path, text=True,
+                           capture_output=True, timeout=60, check=False)
+    assert again.returncode == 1
+    assert "\nrag: error [other_call]: replay divergence at step 3 (line 4): another call came than was recorded\n" in again.stderr
+    assert "please report it" not in again.stderr
