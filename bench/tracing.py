@@ -21,8 +21,8 @@ from measure import Report
 
 import replay
 from rag_stdlib import Config, Runtime, rag_ingest, rag_search
-from replay.redaction import Redactor
-from replay.writer import TraceWriter
+from replay.redaction.redactor import Redactor
+from replay.tracefile.writer import TraceWriter
 
 HITS = 10
 ROUNDS = 40

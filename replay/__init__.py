@@ -32,24 +32,24 @@ if TYPE_CHECKING:
         TraceWarning,
         TraceWriteError,
     )
-    from replay.hidden import hide
     from replay.modes import RecordOptions, ReplayOptions, differential, mutation, record, substitute, use_trace
     from replay.recorder import Call, Recorder
+    from replay.redaction.hidden import hide
     from replay.session import Session
-    from replay.trace import load_trace
-    from replay.verify import verify_trace
+    from replay.tracefile.trace import load_trace
+    from replay.tracefile.verify import verify_trace
 
 _ROOMS = {  # where each name is at home, loaded when it is first asked for: every program and every pytest run imports this package
     "ambient": ("carry", "current", "live"),
     "decorator": ("tool",),
     "errors": ("Divergence", "InvalidMutation", "NotRecordable", "QuarantineViolation", "RecordedError", "ReplayError", "TraceError",
                "TraceWarning", "TraceWriteError"),
-    "hidden": ("hide",),
+    "redaction.hidden": ("hide",),
     "modes": ("RecordOptions", "ReplayOptions", "differential", "mutation", "record", "substitute", "use_trace"),
     "recorder": ("Call", "Recorder"),
     "session": ("Session",),
-    "trace": ("load_trace",),
-    "verify": ("verify_trace",),
+    "tracefile.trace": ("load_trace",),
+    "tracefile.verify": ("verify_trace",),
 }
 _HOMES = {name: f"replay.{room}" for room, names in _ROOMS.items() for name in names}
 
@@ -97,4 +97,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
 
 
 if os.environ.get("REPLAY_SESSION"):  # handed over by rag record or rag replay: it counts from here on
-    importlib.import_module("replay.environ").attend()
+    importlib.import_module("replay.runs.environ").attend()

@@ -19,8 +19,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from replay.errors import Divergence
 from replay.jsontext import canonical, decode, encode, first_difference, match_key, short
 from replay.recorder import Call
-from replay.redaction import Redactor
-from replay.trace import RecordedCall
+from replay.redaction.redactor import Redactor
+from replay.tracefile.trace import RecordedCall
 
 Matching: TypeAlias = Literal["ordered", "keyed"]
 MATCHINGS: Final[tuple[Matching, ...]] = ("ordered", "keyed")

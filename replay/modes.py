@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 from replay.errors import ReplayError, TraceError
 from replay.jsontext import checked
 from replay.matching import MATCHINGS, Matching, make_matcher
-from replay.redaction import Redactor
+from replay.redaction.redactor import Redactor
 from replay.scripts.script import Script
 from replay.scripts.substitute import Leftover, Substitute, check_start
 from replay.session import Session
-from replay.trace import Trace, load_trace
+from replay.tracefile.trace import Trace, load_trace
 
 Mode: TypeAlias = Literal["record", "substitute", "differential", "once", "new_episodes", "none", "all"]
 MODES: Final[tuple[Mode, ...]] = ("record", "substitute", "differential", "once", "new_episodes", "none", "all")

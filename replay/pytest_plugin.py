@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from replay.pytest_keys import MARKER, ON_REPORT, TEST
+from replay.testing.keys import MARKER, ON_REPORT, TEST
 
 if TYPE_CHECKING:
     from replay.modes import Mode
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse markers that mean nothing, and tests that would share a trace, before any test runs."""
     traced = [item for item in items if wants_trace(item)]
     if traced:
-        from replay.pytest_marks import check_choices
+        from replay.testing.marks import check_choices
 
         check_choices(traced)
 
@@ -86,7 +86,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def rag_trace(request: pytest.FixtureRequest) -> Generator[Session]:
     """Record the tool calls of the test into its trace, or answer them from it; the value is the replay session."""
-    from replay.pytest_session import open_test
+    from replay.testing.session import open_test
 
     test = open_test(request.node, mode_of(request.config))
     yield test.session
@@ -140,7 +140,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Fail a test whose session says so."""
     if TEST in item.stash or wants_trace(item):
-        from replay.pytest_failures import before_report
+        from replay.testing.failures import before_report
 
         before_report(item, call)
 
@@ -150,7 +150,7 @@ def pytest_traced_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> 
     """Have the report show the program's own lines, and what there is to say of the trace."""
     report = yield
     if TEST in item.stash or wants_trace(item):
-        from replay.pytest_failures import after_report
+        from replay.testing.failures import after_report
 
         after_report(item, call, report)
     return report
@@ -160,7 +160,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what was answered, recorded and left over."""
     reports = [report for reports in terminalreporter.stats.values() for report in reports if hasattr(report, ON_REPORT)]
     if reports:
-        from replay.pytest_summary import write_summary
+        from replay.testing.summary import write_summary
 
         mode = mode_of(config)
         chosen = config.getoption("--rag-replay") or config.getini("rag_replay")

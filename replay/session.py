@@ -21,13 +21,13 @@ from replay import ambient, endings, quarantine
 from replay.errors import Divergence, NotRecordable, ReplayError
 from replay.jsontext import checked
 from replay.recorder import Call, Cancelled, Ending
-from replay.redaction import Redactor
+from replay.redaction.redactor import Redactor
 from replay.scripts.script import Completion, Script, Step, one_error
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from replay.trace import RecordedCall
+    from replay.tracefile.trace import RecordedCall
 
 R = TypeVar("R")
 

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NoReturn
 import orjson
 import pytest
 from embedder_double import EmbedderDouble
+from spec_validator import violations
 
 import rag_stdlib
 import replay
@@ -39,9 +39,6 @@ from rag_stdlib import (
     rag_stats,
 )
 from rag_stdlib.embed.hashing import HashingEmbedder
-
-sys.path.insert(0, str(Path(__file__).parent / "replay_package"))
-from spec_validator import violations  # type: ignore[import-not-found]
 
 TEXTS = {
     "refunds": "Refunds are paid within ten days of the return. Shipping is not refunded.",

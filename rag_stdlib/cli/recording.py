@@ -15,9 +15,9 @@ from rag_stdlib.cli.terminal import clean_block, flush, plural, say, say_page, s
 from rag_stdlib.cli.tracing import UNREADABLE, SecretEnv, columns, json_text, secret_values, trace_errors, write_file
 
 if TYPE_CHECKING:
-    from replay.launch import Recorded
-    from replay.trace import Trace
-    from replay.verdicts import Plan, Replayed
+    from replay.runs.launch import Recorded
+    from replay.runs.verdicts import Plan, Replayed
+    from replay.tracefile.trace import Trace
 
 _STOPPED: Final = 130
 _USAGE: Final = 2
@@ -43,8 +43,8 @@ def record(
     if not words:
         context.fail("Missing the command to record: put it behind --")
     secrets = secret_values(secret_env)
-    from replay.launch import record_command
     from replay.modes import RecordOptions
+    from replay.runs.launch import record_command
 
     with trace_errors(unreadable=1):
         how = RecordOptions(body_bytes=body_bytes, fsync=fsync, on_error="stop" if stop_on_error else "report", seal_key=_key(seal))
@@ -56,7 +56,7 @@ def record(
 def _key(path: str | None) -> Any:  # noqa: ANN401 - a private key, or none
     if path is None:
         return None
-    from replay.seal import load_private
+    from replay.tracefile.seal import load_private
 
     return load_private(path)
 
@@ -96,8 +96,8 @@ def replay(
     if (json_file or svg_file) and not differential:
         context.fail(f"{'--json' if json_file else '--svg'} needs --differential")
     secrets = secret_values(secret_env)
-    from replay.launch import NoCommand, command_of, replay_command
-    from replay.trace import load_trace
+    from replay.runs.launch import NoCommand, command_of, replay_command
+    from replay.tracefile.trace import load_trace
 
     with trace_errors():
         loaded = load_trace(trace, verify=not no_verify, incomplete=incomplete)
@@ -126,7 +126,7 @@ def _tell_loaded(loaded: Trace, name: str) -> None:
 def _plan(context: typer.Context, loaded: Trace, mutate: tuple[int, str] | None, options: dict[str, Any]) -> Plan:
     from replay.errors import InvalidMutation, NotRecordable
     from replay.jsontext import checked, decode
-    from replay.verdicts import Plan
+    from replay.runs.verdicts import Plan
 
     if mutate is None:
         return Plan(**options)
@@ -145,7 +145,7 @@ def _plan(context: typer.Context, loaded: Trace, mutate: tuple[int, str] | None,
 
 def _show_report(done: Replayed, json_file: str | None, svg_file: str | None) -> None:
     """Print the table behind what the program printed, and write the files."""
-    from replay.report import DifferentialReport
+    from replay.reports.report import DifferentialReport
 
     if done.report is None or done.ended.stopped_by is not None:
         return
@@ -154,7 +154,7 @@ def _show_report(done: Replayed, json_file: str | None, svg_file: str | None) ->
     if json_file is not None:
         write_file(json_file, json_text(done.report.to_dict()))
     if svg_file is not None and isinstance(done.report, DifferentialReport):
-        from replay.plot import rank_shift_svg
+        from replay.reports.plot import rank_shift_svg
 
         write_file(svg_file, rank_shift_svg(done.report))
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rag_stdlib.cli.tracing import replacing
-from replay import otel
 from replay.recorder import Returned
+from replay.reports import otel
 
 if TYPE_CHECKING:
-    from replay.trace import RecordedCall
+    from replay.tracefile.trace import RecordedCall
 
 _SEARCHES: Final = ("rag_search", "rag_query")  # (index_path, query, limit, ...)
 _QUERY, _LIMIT = 1, 2

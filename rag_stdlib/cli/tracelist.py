@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.terminal import size, styled
-from replay.display import cell, columns
 from replay.errors import TraceError
-from replay.pairing import CALLS
-from replay.reader import Event, EventReader
+from replay.reports.display import cell, columns
+from replay.tracefile.pairing import CALLS
+from replay.tracefile.reader import Event, EventReader
 
 _FOLDER: Final = "traces"
 _GAP: Final = 2

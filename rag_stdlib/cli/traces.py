@@ -13,7 +13,7 @@ from rag_stdlib.cli.terminal import clean, plural, show, styled
 from rag_stdlib.cli.tracing import TracePath, columns, trace_errors
 
 if TYPE_CHECKING:
-    from replay.verify import Verdict
+    from replay.tracefile.verify import Verdict
 
 traces = group("trace", "List, show, check and compare traces.",
                "Look at recorded traces. A trace is a file of one JSON object a line, which rag record and replay.record write.")
@@ -50,8 +50,8 @@ def show_(
     as_json: AsJson = False,
 ) -> None:
     """Show a run as a timeline: each call, what it asked, how it ended and how long it took. Nothing is checked; see rag trace verify."""
-    from replay.reader import EventReader
-    from replay.timeline import timeline
+    from replay.reports.timeline import timeline
+    from replay.tracefile.reader import EventReader
 
     with trace_errors():
         if step is not None:
@@ -64,7 +64,7 @@ def show_(
 
 
 def _show_step(trace: str, step: int) -> None:
-    from replay.reader import EventReader
+    from replay.tracefile.reader import EventReader
 
     reader = EventReader(trace)
     for event in reader:
@@ -95,8 +95,8 @@ def verify(
     Exit codes: 0 it holds; 1 it does not; 3 it cannot be read. The hash chain shows damage and careless edits. Whoever can rewrite the whole file can chain it anew, which only a seal
     shows, checked with a public key that you have from elsewhere.
     """
-    from replay.seal import load_public
-    from replay.verify import verify_trace
+    from replay.tracefile.seal import load_public
+    from replay.tracefile.verify import verify_trace
 
     with trace_errors():
         verdict = verify_trace(trace, None if key is None else load_public(key))
@@ -143,7 +143,7 @@ def seal(
 
     The seal says that the holder of the key vouches for the trace as it stands; it does not say when the run was.
     """
-    from replay import seal as seals
+    from replay.tracefile import seal as seals
 
     with trace_errors():
         if make_key:
@@ -163,7 +163,7 @@ def diff(
 
     Exit codes: 0 the runs are the same; 1 they differ; 3 one cannot be read.
     """
-    from replay.compare import side_by_side
+    from replay.reports.compare import side_by_side
 
     with trace_errors():
         text, same = side_by_side(left, right, columns())
@@ -187,7 +187,7 @@ def export_otel(
     if (endpoint is None) == (output is None):
         context.fail("give one of --endpoint and --output")
     from rag_stdlib.cli.spans import describe, to_file
-    from replay import otel
+    from replay.reports import otel
 
     with trace_errors():
         if output is not None:

@@ -19,7 +19,7 @@ from rag_stdlib.cli.terminal import clean, clean_block, flush, is_terminal, plur
 from rag_stdlib.cli.tracing import SecretEnv, columns, secret_values, trace_errors
 
 if TYPE_CHECKING:
-    from replay.harness import Candidate, Options, Outcome
+    from replay.runs.harness import Candidate, Options, Outcome
 
 _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d))?")
 _COLOURS: Final = {"passed": (32,), "promoted": (36,), "diverged": (1, 31), "flaky": (1, 33), "failed": (1, 31), "error": (1, 31)}
@@ -52,8 +52,8 @@ def run_tests(
     if yes and not promote:
         context.fail("--yes needs --promote")
     since_ms = None if since is None else _ms(since)
-    from replay import harness
-    from replay.verdicts import Plan
+    from replay.runs import harness
+    from replay.runs.verdicts import Plan
 
     words = words_behind(context) or None
     options = harness.Options(words, Plan(matching="keyed" if keyed else "ordered"), flake_detect or 1, timeout, secret_values(secret_env))
@@ -101,7 +101,7 @@ class _Tests:
 
     def run(self, chosen: Sequence[Candidate]) -> list[Outcome]:
         """Run them all, or until somebody wants it to stop; tell the sum in either case."""
-        from replay import harness
+        from replay.runs import harness
 
         outcomes: list[Outcome] = []
         try:
@@ -119,7 +119,7 @@ class _Tests:
         return outcomes
 
     def _tell_sum(self, outcomes: Sequence[Outcome], count: int) -> None:
-        from replay.harness import VERDICTS
+        from replay.runs.harness import VERDICTS
 
         if self._as_json:
             show_json([outcome.to_dict() for outcome in outcomes])
@@ -133,7 +133,7 @@ class _Tests:
 
 def _tell(outcome: Outcome) -> None:
     """Print a verdict; behind a bad one what there is to say, and the last lines that the program printed."""
-    from replay.display import flowed
+    from replay.reports.display import flowed
 
     calls = f"  {styled(plural(outcome.calls, 'calls'), 2)}" if outcome.good else ""
     name = ending(clean(outcome.name), columns() - _WORD - 12)
@@ -164,9 +164,9 @@ class _Promoter:
             return outcome
         from dataclasses import replace
 
-        from replay import harness
         from replay.errors import ReplayError
         from replay.modes import RecordOptions
+        from replay.runs import harness
 
         try:
             done = harness.promote(candidate, options.command, RecordOptions(), options.secrets)

@@ -14,11 +14,11 @@ from replay.errors import Divergence
 from replay.jsontext import decode, encode
 from replay.matching import Asked, Matcher, Ordered
 from replay.recorder import Call, Ending, Raised, Returned
-from replay.redaction import Redactor
-from replay.report import DifferentialReport, compare_call
+from replay.redaction.redactor import Redactor
+from replay.reports.report import DifferentialReport, compare_call
 from replay.scripts.script import Completion, Step, recorded_ending
 from replay.scripts.substitute import check_completion
-from replay.trace import RecordedCall, Trace
+from replay.tracefile.trace import RecordedCall, Trace
 
 Found: TypeAlias = Callable[[dict[str, Any]], None]
 

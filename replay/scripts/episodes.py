@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.errors import Divergence
-from replay.exchange import discard_trace, replace_trace
 from replay.matching import Asked, Keyed
 from replay.recorder import Call, Ending
 from replay.scripts.recording import Recording, create_writer, write_call, write_ending
 from replay.scripts.script import Completion, Step, recorded_ending
-from replay.trace import RecordedCall, Trace
+from replay.tracefile.exchange import discard_trace, replace_trace
+from replay.tracefile.trace import RecordedCall, Trace
 
 if TYPE_CHECKING:
     from replay.modes import RecordOptions, Run, TracePath

@@ -14,11 +14,11 @@ from replay.errors import Divergence, InvalidMutation
 from replay.jsontext import first_difference, short
 from replay.matching import Asked, Matcher, Ordered, described
 from replay.recorder import Call, Ending, Returned
-from replay.redaction import Redactor
-from replay.report import MutationReport
+from replay.redaction.redactor import Redactor
+from replay.reports.report import MutationReport
 from replay.scripts.script import Completion, Step, one_error, recorded_ending
 from replay.scripts.substitute import check_completion
-from replay.trace import RecordedCall, Trace
+from replay.tracefile.trace import RecordedCall, Trace
 
 Found: TypeAlias = Callable[[dict[str, Any]], None]
 

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from replay import endings
-from replay.events import REQUESTS
 from replay.jsontext import canonical
 from replay.recorder import Call, Ending, Returned
 from replay.scripts.script import Completion, Step
-from replay.trace import RecordedCall
-from replay.writer import TraceWriter, WriterOptions
+from replay.tracefile.events import REQUESTS
+from replay.tracefile.trace import RecordedCall
+from replay.tracefile.writer import TraceWriter, WriterOptions
 
 if TYPE_CHECKING:
     from replay.modes import RecordOptions, Run, TracePath
@@ -22,7 +22,7 @@ def create_writer(session: Session, trace: TracePath, run: Run, how: RecordOptio
     """Create a trace for a session, which takes its path, run id and seed."""
     key = how.seal_key
     if isinstance(key, (str, os.PathLike)):
-        from replay.seal import load_private
+        from replay.tracefile.seal import load_private
 
         key = load_private(key)
     writer = TraceWriter.create(os.fspath(trace), agent=run.agent, args=list(run.args), redactor=session.redactor,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from replay.errors import Divergence, ReplayError
 from replay.recorder import Call, Ending
-from replay.trace import RecordedCall
+from replay.tracefile.trace import RecordedCall
 
 
 @dataclass(frozen=True, slots=True)

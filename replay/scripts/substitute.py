@@ -8,9 +8,9 @@ from replay.errors import Divergence
 from replay.jsontext import first_difference, short
 from replay.matching import Asked, Matcher, described
 from replay.recorder import Call, Ending
-from replay.redaction import Redactor
+from replay.redaction.redactor import Redactor
 from replay.scripts.script import Completion, Step, recorded_ending
-from replay.trace import RecordedCall, Trace
+from replay.tracefile.trace import RecordedCall, Trace
 
 Leftover: TypeAlias = Literal["error", "report"]
 _LISTED = 5

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from programs import PROGRAM, Run, prog, recording, runner
 
-from replay.seal import load_public, make_key
-from replay.trace import load_trace
-from replay.verify import verify_trace
+from replay.tracefile.seal import load_public, make_key
+from replay.tracefile.trace import load_trace
+from replay.tracefile.verify import verify_trace
 
 Spawn = Any  # see conftest
 

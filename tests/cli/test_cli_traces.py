@@ -15,9 +15,9 @@ from programs import Run, recording, runner
 
 from rag_stdlib.cli import spans
 from rag_stdlib.cli.terminal import cells
-from replay.redaction import Redactor
-from replay.trace import load_trace
-from replay.writer import TraceWriter
+from replay.redaction.redactor import Redactor
+from replay.tracefile.trace import load_trace
+from replay.tracefile.writer import TraceWriter
 
 Write = Callable[..., Path]
 

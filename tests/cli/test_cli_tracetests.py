@@ -102,7 +102,7 @@ class TestVerdicts:
         assert (done.code, done.out.splitlines()[1]) == (1, "    the command did not end within 0.3 s")
 
     def test_ctrl_c_ends_it_with_the_sum_so_far(self, run: Run, traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG002 - they are there
-        monkeypatch.setattr("replay.process._GRACE_SECONDS", 0.2)
+        monkeypatch.setattr("replay.runs.process._GRACE_SECONDS", 0.2)
         line = f"test -e once && kill -{signal.SIGINT.value} {os.getpid()} && sleep 600; touch once; exec '{sys.executable}' prog.py a b"
         done = run("test", "--from-traces", "traces", "--keyed", "--", "sh", "-c", line)
         assert done.code == 130

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import replay
 from replay.matching import Asked, Keyed, Ordered, described, make_matcher
 from replay.recorder import Call
-from replay.redaction import Redactor
+from replay.redaction.redactor import Redactor
 
 REDACTOR = Redactor(environ={})
 

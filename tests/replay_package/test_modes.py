@@ -111,7 +111,7 @@ def test_new_episodes_replays_what_is_recorded_and_adds_what_is_not(tmp_path: Pa
 
 
 def test_a_seal_key_is_an_object_or_a_file(tmp_path: Path) -> None:
-    from replay.seal import load_private, load_public, make_key
+    from replay.tracefile.seal import load_private, load_public, make_key
 
     make_key(tmp_path / "me.pem")
     for number, key in enumerate((tmp_path / "me.pem", str(tmp_path / "me.pem"), load_private(tmp_path / "me.pem"))):

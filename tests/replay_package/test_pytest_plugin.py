@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-# What a run imports in this process it takes out of sys.modules again: what must stay the same for all is imported here.
-from replay import pytest_failures, pytest_session, pytest_summary, writer
-from replay.pytest_marks import LONGEST, file_name
 from replay.pytest_plugin import mode_of
+
+# What a run imports in this process it takes out of sys.modules again: what must stay the same for all is imported here.
+from replay.testing import failures as pytest_failures
+from replay.testing import session as pytest_session
+from replay.testing import summary as pytest_summary
+from replay.testing.marks import LONGEST, file_name
+from replay.tracefile import writer
 
 assert pytest_failures
 assert pytest_session

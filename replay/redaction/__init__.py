@@ -1,0 +1,1 @@
+"""What may not be written: secrets, the forms in which they come, and taking them out."""

@@ -1,0 +1,1 @@
+"""The parts of the pytest plugin that only tests with a trace need."""

@@ -1,0 +1,14 @@
+"""Names that the parts of the pytest plugin share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from replay.testing.session import TracedTest
+
+MARKER: Final = "rag_trace"  # and the fixture
+ON_REPORT: Final = "rag_replay"  # the attribute of a test's last report; xdist hands it over from its workers
+TEST: Final[pytest.StashKey[TracedTest]] = pytest.StashKey()  # of an item, its session; of the config, the one that is on
