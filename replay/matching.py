@@ -56,12 +56,12 @@ class Asked:
     @classmethod
     def of(cls, call: Call[Any], redactor: Redactor) -> Asked:
         """Read a live call; `NotRecordable` where an argument is no JSON."""
-        args = canonical(call.arguments())
-        plain = encode(args)
+        tool, args = call.tool, canonical(call.arguments())
+        plain = encode([tool, args])
         text = redactor.json(plain)
         if text is not plain:
-            args = decode(text)
-        return cls(call.kind, call.tool, args, match_key([call.kind, call.tool, args]))
+            tool, args = decode(text)
+        return cls(call.kind, tool, args, match_key([call.kind, tool, args]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the call as a divergence holds it."""

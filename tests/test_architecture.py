@@ -28,6 +28,18 @@ LAYERS = [
     ("rag_stdlib.errors",),
     ("rag_stdlib.result", "rag_stdlib.audit"),
 ]
+REPLAY_LAYERS = [
+    ("replay.pytest_plugin", "replay.testing"),
+    ("replay.runs",),
+    ("replay.modes", "replay.decorator"),
+    ("replay.session",),
+    ("replay.scripts",),
+    ("replay.matching", "replay.quarantine", "replay.ambient", "replay.endings", "replay.reports"),
+    ("replay.tracefile",),
+    ("replay.redaction", "replay.recorder"),
+    ("replay.jsontext",),
+    ("replay.errors",),
+]
 HEAVY = ("numpy", "apsw", "openai", "ollama", "rich", "typer", "onnxruntime", "simsimd", "sqlite_vec", "regex", "pypdf", "docx", "selectolax",
          "tokenizers", "asyncio", "pathspec", "httpx")
 WORLD = {"os", "io", "socket", "time", "datetime", "pathlib", "subprocess", "sqlite3", "tempfile", "shutil", "urllib", "http", "ssl", "random",
@@ -49,8 +61,8 @@ def imports(module: str) -> dict[str, int]:
     return found
 
 
-def layer(module: str) -> int:
-    names = [(name, number) for number, layer_names in enumerate(LAYERS) for name in layer_names]
+def layer(module: str, layers: list[tuple[str, ...]] = LAYERS) -> int:
+    names = [(name, number) for number, layer_names in enumerate(layers) for name in layer_names]
     return max(((len(name), number) for name, number in names if module == name or module.startswith(f"{name}.")), default=(0, -1))[1]
 
 
@@ -96,6 +108,14 @@ def test_neighbours_that_know_nothing_of_each_other(one: str, other: str) -> Non
 
     known = [(module, name) for module in SOURCES if below(module, one) for name in inner_imports(module) if below(name, other)]
     assert known == []
+
+
+def test_arrows_point_down_inside_replay() -> None:
+    inside = [module for module in SOURCES if module.startswith("replay.")]
+    assert [module for module in inside if layer(module, REPLAY_LAYERS) < 0] == []
+    backwards = [f"{module} -> {name} (line {line})" for module in inside for name, line in imports(module).items()
+                 if name in inside and name not in type_only(module) and layer(name, REPLAY_LAYERS) < layer(module, REPLAY_LAYERS)]
+    assert backwards == []
 
 
 def test_replay_knows_nothing_of_retrieval() -> None:

@@ -58,14 +58,14 @@ def rebuild(connection: apsw.Connection) -> None:
 def describe(connection: apsw.Connection) -> dict[str, Any]:
     """Say what of an index decides its answers: ``{"generation": int, "content": hex, "embedder": whose vectors it holds}``.
 
-    `content` is empty until the next change where the fact is missing, `embedder` where there are no vectors.
+    `content` is None, not known, until the next change where the fact is missing; `embedder` is empty where there are no vectors.
     """
     facts: dict[str, Any] = {}
     with suppress(UnicodeDecodeError):
         facts = dict(rows(connection, "SELECT key, value FROM rag_meta WHERE key IN ('generation', 'content', 'embedder')"))
     generation, identity = facts.get("generation"), facts.get("embedder")
     return {"generation": generation if isinstance(generation, int) else 0,
-            "content": _digest(generation, facts.get("content")),
+            "content": _digest(generation, facts.get("content")) or None,
             "embedder": _described(identity) if isinstance(identity, str) and _holds_vectors(connection) else ""}
 
 

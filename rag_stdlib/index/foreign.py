@@ -22,7 +22,7 @@ from rag_stdlib.index.forks import unforked
 from rag_stdlib.index.schema import APPLICATION_ID
 from rag_stdlib.index.sidefiles import refuse_alien_side_files
 from rag_stdlib.index.sql import number, rows
-from rag_stdlib.index.store import BUSY_SECONDS, translated
+from rag_stdlib.index.sqlerrors import BUSY_SECONDS, translated
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.records import SourceDocument
 from rag_stdlib.result import RagError

@@ -46,7 +46,7 @@ def stats(store: Store, path: str) -> IndexStats:
     file_bytes, log_bytes = store.sizes(path)
     return IndexStats(documents, chunks, held, text_bytes, file_bytes, log_bytes, schema.SCHEMA_VERSION,
                       described["generation"], identity.describe() if identity and held else "", mode, version, tuple(notices),
-                      described["content"])
+                      described["content"] or "")
 
 
 def compact(store: Store, path: str) -> Compacted:

@@ -19,7 +19,7 @@ from rag_stdlib.index import fusion, lexical, scan, schema, vectors
 from rag_stdlib.index.filters import NO_FILTERS, Filters, allowed_chunks
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.store import Store
-from rag_stdlib.records import EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope
+from rag_stdlib.records import EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope, made
 from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rag_stdlib.embed.protocol import Matrix
 
 SEARCH_EFFECT: Final = "std.rag.search"
+_NO_METADATA: Final = FrozenDict()
 CHUNK_COLUMNS: Final = (
     "c.seq, c.doc_id, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.ordinal, c.start_line, "
     "c.end_line, c.start_byte, c.end_byte, c.content_sha256, c.page, d.metadata"
@@ -234,7 +235,11 @@ def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> Rag
     """Make the envelope of a stored chunk (a row of `CHUNK_COLUMNS`); `found` holds its scores and mode, `effect` made it."""
     (_seq, doc_id, chunk_id, source, text, start_char, end_char, key, ordinal, start_line, end_line, start_byte, end_byte,
      digest, page, metadata) = row
-    meta = EffectEnvelope(effect, provenance_key=key, replay_key=effect)
-    return RagChunkEnvelope(doc_id, chunk_id, source, text, start_char, end_char, key, meta, ordinal, start_line, end_line,
-                            start_byte, end_byte, digest, found["score"], found["mode"], found["lexical_score"],
-                            found["vector_score"], page, FrozenDict(orjson.loads(metadata)))
+    meta = made(EffectEnvelope, {"effect_name": effect, "provenance_key": key, "approval_label": "", "cache_key": "",
+                                 "replay_key": effect})
+    return made(RagChunkEnvelope, {
+        "doc_id": doc_id, "chunk_id": chunk_id, "source": source, "text": text, "start_char": start_char, "end_char": end_char,
+        "provenance_key": key, "effect_meta": meta, "ordinal": ordinal, "start_line": start_line, "end_line": end_line,
+        "start_byte": start_byte, "end_byte": end_byte, "content_sha256": digest, "score": found["score"], "mode": found["mode"],
+        "lexical_score": found["lexical_score"], "vector_score": found["vector_score"], "page": page,
+        "metadata": _NO_METADATA if metadata == "{}" else FrozenDict(orjson.loads(metadata))})

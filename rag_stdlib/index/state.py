@@ -39,7 +39,7 @@ class Observation:
         self._index = index
 
     def facts(self) -> dict[str, Any]:
-        """Return ``{"index": {"generation": int, "content": hex, "embedder": text}}``, empty where no index was opened."""
+        """Return ``{"index": {"generation": int, "content": hex or None, "embedder": text}}``, empty where no index was opened."""
         return {} if self._index is None else {"index": self._index}
 
 

@@ -7,13 +7,12 @@ Idle connections are kept per file identity and are never used across a fork.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -28,10 +27,10 @@ from rag_stdlib.index.folders import FOLDERS
 from rag_stdlib.index.forks import GATE, unforked
 from rag_stdlib.index.journal import set_journal_mode
 from rag_stdlib.index.sidefiles import refuse_alien_side_files
+from rag_stdlib.index.sqlerrors import BUSY_SECONDS, damage_blamed, translated
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.root import SIDE_FILES, Place, Root
 
-BUSY_SECONDS: Final = 10.0
 _MAX_IDLE: Final = 8
 _LEAST_BYTES: Final = 512  # the smallest page
 _WAL_LIMIT_BYTES: Final = 16 * 1024 * 1024
@@ -45,6 +44,14 @@ class _Handle:
     connection: apsw.Connection
     place: Place
     key: _Key
+    described: tuple[tuple[int, int], dict[str, Any]] | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the state of the snapshot, looked up anew after each change: of others (data_version) or ours (total_changes)."""
+        stamp = (self.connection.pragma("data_version"), self.connection.total_changes())
+        if self.described is None or self.described[0] != stamp:
+            self.described = (stamp, content.describe(self.connection))
+        return self.described[1]
 
     def close(self) -> None:
         with suppress(apsw.Error):
@@ -90,7 +97,7 @@ class Store:
         with self._connection(path) as handle:
             handle.connection.execute("BEGIN")
             _require_index(handle.connection, path)
-            state.looked_at(lambda: content.describe(handle.connection))()
+            state.looked_at(handle.describe)()
             yield handle.connection
 
     @contextmanager
@@ -160,7 +167,7 @@ class Store:
         with unforked(path):
             handle = self._checkout(path, create=create)
             try:
-                with translated(path, self._busy_seconds), _damage_blamed(handle.connection, path):
+                with translated(path, self._busy_seconds), damage_blamed(handle.connection, path):
                     yield handle
             finally:
                 self._checkin(handle)
@@ -348,51 +355,3 @@ def _configure(connection: apsw.Connection, synchronous: Synchronous) -> None:
     for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF",
                    f"synchronous = {synchronous}"):
         list(connection.execute(f"PRAGMA {pragma}"))
-
-
-_MEANINGS: Final[tuple[tuple[type[apsw.Error], Callable[[str, str, float], Failure]], ...]] = (
-    (apsw.BusyError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
-    (apsw.LockedError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
-    (apsw.ProtocolError, lambda path, _detail, seconds: fail("busy", path=path, seconds=seconds)),
-    (apsw.FullError, lambda path, _detail, _seconds: fail("disk_full", path=path)),
-    (apsw.ReadOnlyError, lambda path, detail, _seconds: fail("index_readonly", path=path, detail=detail)),
-    (apsw.PermissionsError, lambda path, detail, _seconds: fail("path_permission", path=path, detail=detail)),
-    (apsw.AuthError, lambda path, detail, _seconds: fail("path_permission", path=path, detail=detail)),
-    (apsw.NotADBError, lambda path, _detail, _seconds: fail("not_an_index", path=path, detail="it is no SQLite file")),
-    *((kind, lambda path, detail, _seconds: fail("index_corrupt", path=path, detail=detail))
-      # Our statements are constants: where one does not fit, a table is not what its version says.
-      for kind in (apsw.CorruptError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)),
-)
-
-
-@contextmanager
-def translated(path: str, seconds: float = BUSY_SECONDS) -> Iterator[None]:
-    """Turn SQLite's errors inside the block into failures of our table."""
-    try:
-        yield
-    except apsw.Error as error:
-        detail = _one_line(error)
-        for kind, make in _MEANINGS:
-            if isinstance(error, kind):
-                raise make(path, detail, seconds) from error
-        raise fail("index_io", path=path, detail=detail) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:  # text comes from the caller as str: these are stored bytes
-        raise fail("index_corrupt", path=path, detail=_one_line(error)) from error
-
-
-@contextmanager
-def _damage_blamed(connection: apsw.Connection, path: str) -> Iterator[None]:
-    """Stored values of a wrong type break the code that reads them: an unexpected error is a damaged file's, if it is one."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        found = connection.execute("PRAGMA quick_check(1)").fetchall()[0][0]
-        if found != "ok":
-            raise fail("index_corrupt", path=path, detail=_one_line(found)) from error
-        raise
-
-
-def _one_line(error: Any) -> str:  # noqa: ANN401 - apsw's errors carry their code as an attribute only sometimes
-    name = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0), "")
-    text = " ".join(str(error).split())
-    return f"{text} ({name})" if name else text

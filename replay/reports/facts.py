@@ -14,12 +14,15 @@ _COUNTERS: Final = {"generation"}
 
 
 def changed(recorded: Mapping[str, Any], other: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Name the facts that differ, in their names' order; what one side lacks is named as a whole."""
+    """Name the facts that differ, in their names' order; what one side lacks is named as a whole.
+
+    A fact that is null on one side was not known there, and so is not said to have changed.
+    """
     for name in sorted(recorded.keys() | other.keys()):
         old, new = recorded.get(name, MISSING), other.get(name, MISSING)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             yield from changed(old, new, f"{prefix}{name}.")
-        elif name not in _COUNTERS and first_difference(old, new) is not None:
+        elif name not in _COUNTERS and None not in (old, new) and first_difference(old, new) is not None:
             yield f"{prefix}{name}"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -138,3 +140,26 @@ def test_blocks_nest_and_threads_and_tasks_have_each_their_own(lexical: Runtime)
     assert outer.facts() == single[2]
     assert len({found["index"]["content"] for found in single}) == 4
     assert lexical.mode == "lexical"
+
+
+def test_a_change_by_whomever_is_seen_by_the_next_call(tmp_path: Path) -> None:
+    """What was looked up is kept only while nothing changed: neither here nor in another process or connection."""
+    with Runtime(Config(), root=tmp_path), Runtime(Config(), root=tmp_path) as other:
+        rag_ingest(PATH, "a", "s", "words", 8).unwrap()
+        seen = [seen_by(lambda: rag_search(PATH, "words", 3))["index"]]
+        assert seen_by(lambda: rag_search(PATH, "words", 3))["index"] == seen[0]
+        program = "from rag_stdlib import *\nwith Runtime(Config(), root='.'): rag_ingest('index.db', 'b', 's', 'more words', 8).unwrap()"
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+        seen.append(seen_by(lambda: rag_search(PATH, "words", 3))["index"])
+        with apsw.Connection(str(tmp_path / PATH)) as another:
+            another.execute("UPDATE rag_meta SET value = value + 5 WHERE key = 'generation'")
+        another.close()
+        seen.append(seen_by(lambda: rag_search(PATH, "words", 3))["index"])
+        rag_delete(PATH, "b").unwrap()
+        seen.append(seen_by(lambda: rag_search(PATH, "words", 3))["index"])
+        with other.store.reading(PATH), Observation() as mine:
+            rag_search(PATH, "words", 3)
+    assert [one["generation"] for one in seen] == [1, 2, 7, 8]
+    assert seen[2]["content"] is None, "the fact is of an earlier generation"
+    assert seen[3]["content"] == seen[0]["content"] != seen[1]["content"]
+    assert mine.facts()["index"] == seen[3]

@@ -33,7 +33,8 @@ from rag_stdlib.index import check, schema, vectors
 from rag_stdlib.index import store as module
 from rag_stdlib.index.foreign import foreign_index
 from rag_stdlib.index.forks import GATE, ForkGate
-from rag_stdlib.index.store import Store, translated
+from rag_stdlib.index.sqlerrors import translated
+from rag_stdlib.index.store import Store
 from rag_stdlib.root import Root
 
 PATH = "index.db"

@@ -106,6 +106,7 @@ def test_numbers_of_other_types_are_a_change(tmp_path: Path) -> None:
     ({"index": {**FACTS["index"], "content": "bb", "embedder": {"model": "m2", "dim": 8}, "generation": 9}}, ("index.content", "index.embedder.model")),
     ({"index": {**FACTS["index"], "generation": 4}}, ("unexplained",)),
     (FACTS, ("unexplained",)), ({}, ("index",)),
+    ({"index": {**FACTS["index"], "content": None}}, ("unexplained",)),  # not known
     ({**FACTS, "extra": 1}, ("extra",)),
 ])
 def test_the_cause_is_what_the_facts_say(tmp_path: Path, facts: Any, cause: tuple[str, ...]) -> None:
