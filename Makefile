@@ -23,7 +23,8 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready
-	$(BIN)/python bench/core.py; speed=$$?; $(BIN)/python bench/quality.py && exit $$speed
+	$(BIN)/python bench/core.py; core=$$?; $(BIN)/python bench/tracing.py; tracing=$$?; \
+	$(BIN)/python bench/quality.py && exit $$((core | tracing))
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md

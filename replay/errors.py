@@ -6,10 +6,19 @@ trace_missing), repair a file, or look at what the program did differently (`Div
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 
-class ReplayError(Exception):
+class _Portable(Exception):  # noqa: N818 - a property of exceptions
+    """Comes out of a pickle as it went in, with all its parts; an exception otherwise is made anew, of its text alone."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how the exception is made without its constructor, and its parts."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # typeshed lacks it
+
+
+class ReplayError(_Portable):
     """Anything that stops a recording or a replay."""
 
 
@@ -54,7 +63,7 @@ class Divergence(ReplayError):  # noqa: N818 - as above
     """The program did not do what the trace holds.
 
     `code` is one of other_call, never_recorded, consumed, exhausted, left_over, unfinished_call, not_cancelled,
-    started_otherwise, ended_otherwise, result_mismatch. `step` is the 0-based index of the recorded event that was expected (its line in the file is one
+    started_otherwise, ended_otherwise. `step` is the 0-based index of the recorded event that was expected (its line in the file is one
     more), or None where no event was. `expected` and `got` describe the two calls as ``{"tool": …, "args": […]}``, redacted;
     `path` is the first place where their arguments differ; `nearest` holds the recorded calls most like the one that came.
     """
@@ -76,11 +85,14 @@ class Divergence(ReplayError):  # noqa: N818 - as above
                 "path": self.path, "nearest": list(self.nearest)}
 
 
-class RecordedError(Exception):
-    """Stands in for a recorded exception whose class is neither builtin nor among the call's `raises`."""
+class RecordedError(_Portable):
+    """Stands in for a recorded exception whose class is neither builtin nor among the call's `raises`.
+
+    Its text is the recorded one; `type` is the qualified name of the class that was raised.
+    """
 
     def __init__(self, type_name: str, message: str) -> None:
-        """Keep the qualified name of the class that was raised, and its text."""
-        super().__init__(f"{type_name}: {message}")
+        """Keep the parts."""
+        super().__init__(message)
         self.type = type_name
         self.message = message

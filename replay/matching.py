@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from heapq import nlargest
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from replay.errors import Divergence
@@ -27,8 +28,11 @@ MATCHINGS: Final[tuple[Matching, ...]] = ("ordered", "keyed")
 Lock: TypeAlias = Callable[[], AbstractContextManager[Any]]
 
 _NEAREST: Final = 3
-_COMPARED: Final = 1000  # recorded calls looked at for the nearest ones
-_COMPARED_CHARS: Final = 400
+_COMPARED: Final = 1000  # recorded calls looked at for the nearest ones,
+_COMPARED_BYTES: Final = 2 << 20  # as long as their keys have no more bytes in sum
+_ENDS: Final = 1000  # bytes of a key looked at from each side
+_CANDIDATES: Final = 8  # of those, by what they have in common with the call at both ends; they are compared in full
+_COMPARED_CHARS: Final = 200
 
 
 class Buffer(Protocol):
@@ -92,8 +96,31 @@ class Matcher:
         """Return the recorded call that answers, and mark it used; raise `Divergence` where none does."""
         with self._lock():
             index = self._find(asked)
+            if index is None:
+                raise self._missed(asked)
             self._used[index] = 1
         return self.calls[index]
+
+    def find(self, asked: Asked) -> RecordedCall | None:
+        """Do what `take` does, at little cost also where no recorded call answers: then return None."""
+        with self._lock():
+            index = self._find(asked)
+            if index is None:
+                return None
+            self._used[index] = 1
+        return self.calls[index]
+
+    def expected(self, asked: Asked) -> RecordedCall | None:
+        """Return the recorded call that stands where this one comes, and mark it used; None where none does.
+
+        Raises:
+            Divergence: other_call: in order, the next recorded call is one of another tool.
+        """
+        return self.find(asked)
+
+    def code_of(self, asked: Asked) -> str:
+        """Say, as the code of a divergence, what a call is that no recorded one stands for."""
+        raise NotImplementedError
 
     def unused(self) -> list[RecordedCall]:
         """Return the recorded calls that nobody asked for."""
@@ -110,7 +137,10 @@ class Matcher:
             yield index
             index = self._used.find(b"\0", index + 1)
 
-    def _find(self, asked: Asked) -> int:
+    def _find(self, asked: Asked) -> int | None:
+        raise NotImplementedError
+
+    def _missed(self, asked: Asked) -> Divergence:
         raise NotImplementedError
 
     def _diverged(self, code: str, problem: str, asked: Asked, expected: RecordedCall | None, hint: str = "") -> Divergence:
@@ -135,19 +165,38 @@ class Matcher:
                           nearest=tuple(_as_dict(call) for call in nearest))
 
     def _nearest(self, asked: Asked) -> list[RecordedCall]:
-        text = asked.key[:_COMPARED_CHARS]
+        """Return the recorded calls most like one. A long trace is not compared in full: who diverges a second time waits, too."""
+        near = nlargest(_CANDIDATES, self._comparable(asked), key=lambda call: _at_the_ends(call.key, asked.key))
+        matcher = SequenceMatcher(None, b"", asked.key[:_COMPARED_CHARS], autojunk=False)
 
         def likeness(call: RecordedCall) -> tuple[int, float]:
-            same = sum(encode(mine) == encode(theirs) for mine, theirs in zip(call.args, asked.args, strict=False))
-            return same, SequenceMatcher(None, text, call.key[:_COMPARED_CHARS], autojunk=False).ratio()
+            matcher.set_seq1(call.key[:_COMPARED_CHARS])
+            return sum(first_difference(*pair) is None for pair in zip(call.args, asked.args, strict=False)), matcher.ratio()
 
-        like = [call for call in self.calls[:_COMPARED] if call.name == asked.tool]
-        # equal recordings say the same thing once
-        distinct = list({call.key: call for call in reversed(like)}.values())[::-1]
-        return sorted(distinct, key=likeness, reverse=True)[:_NEAREST]
+        return nlargest(_NEAREST, near, key=likeness)
+
+    def _comparable(self, asked: Asked) -> Iterator[RecordedCall]:
+        """Give the calls of the same tool, equal ones once, as many as can be compared while somebody waits."""
+        seen: set[bytes] = set()
+        size = 0
+        for call in self.calls[:_COMPARED]:
+            if call.name == asked.tool and call.key not in seen and size <= _COMPARED_BYTES:
+                seen.add(call.key)
+                size += len(call.key)
+                yield call
 
     def _times(self, asked: Asked) -> list[int]:
-        return [index for index, call in enumerate(self.calls) if call.key == asked.key]
+        # what differs mostly does so soon, and for a key all of a call is written
+        return [index for index, call in enumerate(self.calls)
+                if call.name == asked.tool and call.args == asked.args and call.key == asked.key]
+
+
+def _at_the_ends(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts have in common at their beginnings and at their ends."""
+    size = min(len(one), len(other), _ENDS)
+    heads = int.from_bytes(one[:size], "big") ^ int.from_bytes(other[:size], "big")
+    tails = int.from_bytes(one[-size:], "little") ^ int.from_bytes(other[-size:], "little")
+    return 2 * size - (heads.bit_length() + 7) // 8 - (tails.bit_length() + 7) // 8
 
 
 def _side(value: Any) -> str:  # noqa: ANN401 - JSON, or the mark of an absent side
@@ -169,25 +218,33 @@ class Ordered(Matcher):
         self._first = index if 0 <= index < len(self.calls) else len(self.calls)
         return self._first
 
-    def _find(self, asked: Asked) -> int:
+    def _find(self, asked: Asked) -> int | None:
         index = self._next()
-        if index == len(self.calls):
-            times = len(self._times(asked))
-            said = f"; this call was recorded {_count(times)}" if times else ""
-            raise self._diverged("exhausted", f"the trace ends here, all {len(self.calls)} recorded calls were asked{said}", asked, None)
-        expected = self.calls[index]
-        if expected.key != asked.key:
-            raise self._other(asked, expected)
-        return index
+        return index if index < len(self.calls) and self.calls[index].key == asked.key else None
 
-    def expected(self, asked: Asked) -> RecordedCall:
-        """Return the next recorded call and mark it used, whatever its arguments; raise where it is another tool's."""
+    def expected(self, asked: Asked) -> RecordedCall | None:
+        """Return the next recorded call, whatever its arguments."""
         with self._lock():
             index = self._next()
-            if index == len(self.calls) or (self.calls[index].kind, self.calls[index].name) != (asked.kind, asked.tool):
-                self._find(asked)  # raises
+            if index == len(self.calls):
+                return None
+            if (self.calls[index].kind, self.calls[index].name) != (asked.kind, asked.tool):
+                raise self._missed(asked)
             self._used[index] = 1
         return self.calls[index]
+
+    def code_of(self, asked: Asked) -> str:  # noqa: ARG002 - in order it does not matter which it is
+        """Say that the trace has ended."""
+        return "exhausted"
+
+    def _missed(self, asked: Asked) -> Divergence:
+        index = self._next()
+        if index < len(self.calls):
+            return self._other(asked, self.calls[index])
+        times = len(self._times(asked))
+        said = f"; this call was recorded {_count(times)}" if times else ""
+        all_asked = "its one recorded call was" if len(self.calls) == 1 else f"all {len(self.calls)} recorded calls were"
+        return self._diverged("exhausted", f"the trace ends here, {all_asked} asked{said}", asked, None)
 
     def _other(self, asked: Asked, expected: RecordedCall) -> Divergence:
         times = self._times(asked)
@@ -211,17 +268,22 @@ class Keyed(Matcher):
         for index, call in enumerate(calls):
             self._free_of.setdefault(call.key, deque()).append(index)
 
-    def _find(self, asked: Asked) -> int:
-        free = self._free_of.get(asked.key, deque())
+    def _find(self, asked: Asked) -> int | None:
+        free = self._free_of.get(asked.key)
         while free and self._used[free[0]]:  # by this matcher, or by another process
             free.popleft()
-        if free:
-            return free[0]
+        return free[0] if free else None
+
+    def code_of(self, asked: Asked) -> str:
+        """Tell a call that was recorded from one that was not."""
+        return "consumed" if asked.key in self._free_of else "never_recorded"
+
+    def _missed(self, asked: Asked) -> Divergence:
+        code = self.code_of(asked)
+        if code == "never_recorded":
+            return self._diverged(code, "this call was never recorded", asked, None)
         times = len(self._times(asked))
-        if times:
-            raise self._diverged("consumed", f"this call was recorded {_count(times)} and is asked for the {_ordinal(times + 1)} time",
-                                 asked, None)
-        raise self._diverged("never_recorded", "this call was never recorded", asked, None)
+        return self._diverged(code, f"this call was recorded {_count(times)} and is asked for the {_ordinal(times + 1)} time", asked, None)
 
 
 def make_matcher(matching: Matching, calls: Sequence[RecordedCall], used: Buffer | None = None, lock: Lock | None = None) -> Matcher:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from replay.errors import ReplayError, TraceError
 from replay.jsontext import checked
 from replay.matching import MATCHINGS, Matching, make_matcher
 from replay.redaction.redactor import Redactor
 from replay.scripts.script import Script
+from replay.scripts.sharing import SharedUse
 from replay.scripts.substitute import Leftover, Substitute, check_start
 from replay.session import Session
 from replay.tracefile.trace import Trace, load_trace
@@ -82,6 +83,17 @@ class ReplayOptions:
             raise ReplayError(f"leftover is {self.leftover!r}, not one of error, report")
 
 
+Options = TypeVar("Options", RecordOptions, ReplayOptions)
+
+
+def _options(name: str, kind: type[Options], given: dict[str, Any]) -> Options:
+    known = kind.__dataclass_fields__
+    unknown = ", ".join(repr(one) for one in given if one not in known)
+    if unknown:
+        raise TypeError(f"replay.{name} has no option {unknown}; its options are {', '.join(known)}")
+    return kind(**given)
+
+
 def record(trace: TracePath, *, agent: str = "main", args: Sequence[Any] = (), secrets: Iterable[str] = (),
            **options: Any) -> Session:  # noqa: ANN401 - RecordOptions' own
     """Record every tool call of a block into a new trace: a file, or a folder in which a file named after the run is made.
@@ -94,7 +106,7 @@ def record(trace: TracePath, *, agent: str = "main", args: Sequence[Any] = (), s
     """
     from replay.scripts.recording import Recording, create_writer
 
-    run, how = Run(agent, args), RecordOptions(**options)
+    run, how = Run(agent, args), _options("record", RecordOptions, options)
     return Session("record", lambda session: Recording(create_writer(session, trace, run, how)), redactor=Redactor(secrets=secrets))
 
 
@@ -108,11 +120,12 @@ def substitute(trace: TracePath, *, agent: str = "main", args: Sequence[Any] = (
         TraceError: the trace cannot be used; no call is made live in its place.
         Divergence: started_otherwise.
     """
-    run, how = Run(agent, args), ReplayOptions(**options)
+    run, how = Run(agent, args), _options("substitute", ReplayOptions, options)
 
     def opened(session: Session) -> Script:
         loaded = _loaded(session, trace, run, how)
-        return Substitute(loaded, make_matcher(how.matching, loaded.calls), session.redactor, how.leftover)
+        shared = SharedUse.of_forks(len(loaded.calls))
+        return Substitute(loaded, make_matcher(how.matching, loaded.calls, shared.buffer, shared.lock), session.redactor, how.leftover)
 
     return Session("substitute", opened, redactor=Redactor(secrets=secrets), allow_network=how.allow_network)
 
@@ -125,7 +138,7 @@ def differential(trace: TracePath, *, agent: str = "main", args: Sequence[Any] =
     """
     from replay.scripts.differential import Differential
 
-    run, how = Run(agent, args), ReplayOptions(**options)
+    run, how = Run(agent, args), _options("differential", ReplayOptions, options)
 
     def opened(session: Session) -> Script:
         loaded = _loaded(session, trace, run, how)
@@ -133,7 +146,7 @@ def differential(trace: TracePath, *, agent: str = "main", args: Sequence[Any] =
         session.report = script.report
         return script
 
-    return Session("differential", opened, redactor=Redactor(secrets=secrets))
+    return Session("differential", opened, redactor=Redactor(secrets=secrets), forks=False)
 
 
 def mutation(trace: TracePath, step: int, value: Any, *, agent: str = "main", args: Sequence[Any] = (),  # noqa: ANN401 - JSON
@@ -145,7 +158,7 @@ def mutation(trace: TracePath, step: int, value: Any, *, agent: str = "main", ar
     """
     from replay.scripts.mutation import Mutation
 
-    run, how = Run(agent, args), ReplayOptions(**options)
+    run, how = Run(agent, args), _options("mutation", ReplayOptions, options)
     checked(value)
 
     def opened(session: Session) -> Script:
@@ -154,7 +167,7 @@ def mutation(trace: TracePath, step: int, value: Any, *, agent: str = "main", ar
         session.report = script.report
         return script
 
-    return Session("mutation", opened, redactor=Redactor(secrets=secrets), allow_network=how.allow_network)
+    return Session("mutation", opened, redactor=Redactor(secrets=secrets), allow_network=how.allow_network, forks=False)
 
 
 def use_trace(mode: Mode, trace: TracePath, *, replaying: ReplayOptions | None = None, recording: RecordOptions | None = None,
@@ -176,7 +189,7 @@ def use_trace(mode: Mode, trace: TracePath, *, replaying: ReplayOptions | None =
             return Session(mode, lambda one: episodes.Staged(one, trace, run, writing), redactor=Redactor(secrets=secrets))
         if mode == "new_episodes":
             return Session(mode, lambda one: episodes.NewEpisodes(one, load(one, trace, reading), run, writing),
-                           redactor=Redactor(secrets=secrets))
+                           redactor=Redactor(secrets=secrets), forks=False)
     common: dict[str, Any] = {"agent": agent, "args": args, "secrets": secrets}
     if mode == "record":
         return record(trace, **common, **_fields(writing))
@@ -202,5 +215,5 @@ def load(session: Session, trace: TracePath, how: ReplayOptions) -> Trace:
 
 def _loaded(session: Session, trace: TracePath, run: Run, how: ReplayOptions) -> Trace:
     loaded = load(session, trace, how)
-    check_start(loaded, run.agent, session.redactor.value(list(run.args)))
+    check_start(loaded, run.agent, list(run.args), session.redactor)
     return loaded

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from replay.testing.keys import MARKER, ON_REPORT, TEST
+from replay.testing.keys import MARKER, ON_REPORT, REFUSED, TEST
 
 if TYPE_CHECKING:
     from replay.modes import Mode
@@ -68,17 +68,19 @@ def wants_trace(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse markers that mean nothing, and tests that would share a trace, before any test runs."""
+    """Find the tests whose marker means nothing, and those that would share a trace."""
     traced = [item for item in items if wants_trace(item)]
     if traced:
-        from replay.testing.marks import check_choices
+        from replay.testing.marks import refuse_wrong
 
-        check_choices(traced)
+        refuse_wrong(traced)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Have the trace opened before the test's other fixtures are set up, so that it holds their calls too."""
+    """Refuse the test alone, or have its trace opened before its other fixtures are set up, so that it holds their calls too."""
+    if REFUSED in item.stash:
+        raise item.stash[REFUSED]
     if isinstance(item, pytest.Function) and wants_trace(item):
         item.fixturenames = [MARKER, *(name for name in item.fixturenames if name != MARKER)]
 
@@ -116,7 +118,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Close the trace when all is torn down: it is kept if everything went well until then."""
+    """Close the trace when all is torn down: it is kept if the test has ended as expected."""
     test = item.stash.get(TEST, None)
     if test is None:
         return (yield)

@@ -5,21 +5,24 @@
     with replay.substitute("run.jsonl"):
         agent()             # the same results, and nothing is touched
 
-A session is used once. Opening it reads or creates the trace and raises `TraceError`; leaving it raises the `Divergence` or
+A session is used once, and finished by the process that opened it. Opening it reads or creates the trace and raises `TraceError`; leaving it raises the `Divergence` or
 `QuarantineViolation` of the block even where the program caught it, since a program that ends well after one did not end as recorded.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from replay import ambient, endings, quarantine
-from replay.errors import Divergence, NotRecordable, ReplayError
-from replay.jsontext import checked
+from replay.errors import Divergence, NotRecordable, ReplayError, TraceWarning
+from replay.jsontext import checked, encode
 from replay.recorder import Call, Cancelled, Ending
 from replay.redaction.redactor import Redactor
 from replay.scripts.script import Completion, Script, Step, one_error
@@ -31,12 +34,20 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_STOPS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)  # whoever raises one of them waits for it
+_LATE: Final = Step()  # of a call that came while the session ended
+_ALL: Final[weakref.WeakSet[Session]] = weakref.WeakSet()
+
 
 class Session:
     """One recording or replay. Make it with `replay.record`, `substitute`, `differential`, `mutation` or `use_trace`."""
 
-    def __init__(self, mode: str, opened: Callable[[Session], Script], *, redactor: Redactor, allow_network: bool = False) -> None:
-        """`opened` makes the script when the block is entered: nothing is read or written before."""
+    def __init__(self, mode: str, opened: Callable[[Session], Script], *, redactor: Redactor, allow_network: bool = False,
+                 forks: bool = True) -> None:
+        """`opened` makes the script when the block is entered: nothing is read or written before.
+
+        `forks` says whether forked children can take part: not where the script keeps a book that is its process's alone.
+        """
         self.mode = mode
         self.redactor = redactor
         self.allows_network = allow_network
@@ -53,13 +64,19 @@ class Session:
         self.problem: ReplayError | None = None  # the first error of the session
         self._result: Any = None
         self._lock = threading.Lock()
+        self._forks = forks
+        self._process = 0
+        self._over = False
+        self._warned = False
 
     # --- the block ---
 
     def __enter__(self) -> Self:
         """Open the trace and make this the session of the context."""
         self.open()
-        self._block.enter_context(ambient.block(self))
+        block = ambient.Block(self)
+        block.enter()
+        self._block.callback(block.leave)
         return self
 
     def open(self) -> None:
@@ -67,6 +84,11 @@ class Session:
         if self._script is not None:
             raise ReplayError("a replay session is used once; make another one")
         self._script = self._opened(self)
+        self._process = os.getpid()
+        _ALL.add(self)
+        text = encode({"mode": ambient.ELSEWHERE, "trace": _utf8(self.trace_path), "outcome": ""}).decode()
+        if ambient.announce(text):
+            self._block.callback(ambient.withdraw, text)
         if self._script.quarantined:
             quarantine.begin()
             self._block.callback(quarantine.end)
@@ -74,9 +96,14 @@ class Session:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the books; raise what the program hid, or what its ending shows."""
         script = self._entered()
+        self._over = True
         self._block.close()
+        if self._process != os.getpid():
+            script = _Forked(script)
         if self.problem is not None and error is not self.problem:
             script.abandon()
+            if isinstance(error, _STOPS):
+                return
             raise self.problem from error
         if isinstance(error, ReplayError):
             script.abandon()
@@ -111,6 +138,24 @@ class Session:
         with self._lock:
             if self.problem is None:
                 self.problem = error
+
+    def outlived(self) -> None:
+        """Refuse a call that comes after the end of the block, or warn of it, once, and let it run live."""
+        if self.quarantined:
+            raise ReplayError(f"the replay from {self.trace_path!r} is over, and this call was begun inside its block: nothing answers it, and it is "
+                              "not made live; wait for it inside the block, or make it in replay.live()")
+        with self._lock:
+            if self._warned:
+                return
+            self._warned = True
+        warnings.warn(f"the session of {self.trace_path!r} is over: a call that was begun inside its block and comes after it runs live and is not in "
+                      "the trace; wait for it inside the block", TraceWarning, stacklevel=5)
+
+    def after_fork(self) -> None:
+        """Begin anew in a child: a lock that a thread of the parent held is none of ours."""
+        self._lock = threading.Lock()
+        if self._script is not None and not self._forks and not self._over:
+            self._script = _Forked(self._script)
 
     def _entered(self) -> Script:
         if self._script is None:
@@ -172,6 +217,9 @@ class Session:
         try:
             step = self._entered().begin(call)
         except ReplayError as error:
+            if self._over and not self.quarantined:
+                self.outlived()
+                return _LATE
             self.remember(error)
             raise
         with self._lock:
@@ -190,8 +238,53 @@ class Session:
         return self._end(call, step, ending)
 
     def _end(self, call: Call[Any], step: Step, ending: Ending) -> Ending | None:
+        if step is _LATE:
+            return None
         try:
             return self._entered().end(step, call, ending)
         except ReplayError as error:
+            if self._over:
+                self.outlived()
+                return None
             self.remember(error)
             raise
+
+
+class _Forked:
+    """The script of a session in a forked child that can take no part in it, or has left its block: the parent's books are not touched."""
+
+    def __init__(self, script: Script) -> None:
+        """Take what the parent has."""
+        self._script = script
+        self.quarantined = script.quarantined
+
+    def begin(self, call: Call[Any]) -> Step:
+        """Refuse the call."""
+        raise ReplayError(f"{call.tool} was called in a forked process, and what this session finds is kept by the process that opened it; "
+                          "run the whole program by rag record or rag replay, or use threads")
+
+    def end(self, step: Step, call: Call[Any], ending: Ending) -> Ending | None:
+        """End a call that was begun before the fork."""
+        return self._script.end(step, call, ending)
+
+    def finish(self, completion: Completion) -> None:
+        """Leave the end to the process that opened the session."""
+
+    def abandon(self) -> None:
+        """Leave it open: the parent goes on."""
+
+    def unused(self) -> list[RecordedCall]:
+        """Return the recorded calls that nobody has asked for."""
+        return self._script.unused()
+
+
+def _utf8(path: str) -> str:
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _after_fork_in_child() -> None:
+    for session in list(_ALL):
+        session.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

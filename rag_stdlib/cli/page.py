@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
+from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
 _ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "doctor",
@@ -23,6 +24,15 @@ class Command(TyperCommand):
     """A command whose help shows INDEX where the toolkit would show {INDEX} and <str> with it."""
 
     tail: ClassVar[str] = ""  # of the usage line
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the toolkit's context is not public
+        """Read the words; what is wrong with them is this command's error, and its page is named with it."""
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            if getattr(error, "ctx", ctx) is None:
+                error.ctx = ctx  # type: ignore[attr-defined]
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - the toolkit's context is not public
         """Give the words of the usage line behind the command."""

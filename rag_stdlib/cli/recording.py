@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import command, note, tell_error
+from rag_stdlib.cli.frame import CommandError, command, note, tell_error
 from rag_stdlib.cli.page import Launcher, OptionalLauncher, words_behind
 from rag_stdlib.cli.terminal import clean_block, flush, plural, say, say_page, show, styled
-from rag_stdlib.cli.tracing import UNREADABLE, SecretEnv, columns, json_text, secret_values, trace_errors, write_file
+from rag_stdlib.cli.tracing import (
+    UNREADABLE,
+    SecretEnv,
+    as_typed,
+    check_target,
+    columns,
+    json_text,
+    secret_values,
+    trace_errors,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from replay.runs.launch import Recorded
@@ -45,27 +55,21 @@ def record(
     secrets = secret_values(secret_env)
     from replay.modes import RecordOptions
     from replay.runs.launch import record_command
+    from replay.tracefile.seal import load_private
 
-    with trace_errors(unreadable=1):
-        how = RecordOptions(body_bytes=body_bytes, fsync=fsync, on_error="stop" if stop_on_error else "report", seal_key=_key(seal))
+    with trace_errors(trace, unreadable=1):
+        how = RecordOptions(body_bytes=body_bytes, fsync=fsync, on_error="stop" if stop_on_error else "report",
+                            seal_key=None if seal is None else load_private(seal))
         flush()
         done = record_command(trace, words, how, secrets)
     _tell_recorded(done, str(Path(trace) / Path(done.path).name) if Path(trace).is_dir() else trace)
-
-
-def _key(path: str | None) -> Any:  # noqa: ANN401 - a private key, or none
-    if path is None:
-        return None
-    from replay.tracefile.seal import load_private
-
-    return load_private(path)
 
 
 def _tell_recorded(done: Recorded, name: str) -> None:
     for notice in done.notices:
         note(notice)
     for problem in done.problems:
-        tell_error(f"{problem}; the trace has no end")
+        tell_error(f"{as_typed(problem, (name,))}; the trace has no end")
     note(f"recorded {plural(done.calls, 'calls')} to {name}")
     raise typer.Exit(done.ended.code or (1 if done.problems else 0))
 
@@ -88,31 +92,25 @@ def replay(
 ) -> None:
     """Run a program with its tool calls answered from a trace: nothing is opened, embedded or connected to.
 
-    Without a command the recorded one is run. Exit codes: 0 the program did what was recorded and ended so, well or badly; 1 it diverged;
-    2 usage; 3 the trace cannot be used.
+    Without a command the recorded one is run, in the folder where it was recorded. Exit codes: 0 the program did what was recorded and ended so,
+    well or badly; 1 it diverged; 2 usage, or a command that cannot be started; 3 the trace cannot be used.
     """
     if differential and mutate is not None:
         context.fail("--differential and --mutate are mutually exclusive")
     if (json_file or svg_file) and not differential:
         context.fail(f"{'--json' if json_file else '--svg'} needs --differential")
     secrets = secret_values(secret_env)
-    from replay.runs.launch import NoCommand, command_of, replay_command
     from replay.tracefile.trace import load_trace
 
-    with trace_errors():
+    with trace_errors(trace):
         loaded = load_trace(trace, verify=not no_verify, incomplete=incomplete)
         _tell_loaded(loaded, trace)
         plan = _plan(context, loaded, mutate, {
             "mode": "differential" if differential else "substitute", "matching": "keyed" if keyed else "ordered",
             "incomplete": incomplete, "verify": not no_verify, "allow_network": allow_network})
-        try:
-            words = command_of(loaded, words_behind(context))
-        except NoCommand as missing:
-            context.fail(str(missing))
-        flush()
-        done = replay_command(loaded, words, plan, secrets=secrets)
+        done = _run(context, loaded, plan, secrets, (json_file, svg_file))
     _show_report(done, json_file, svg_file)
-    raise typer.Exit(_tell_replayed(done, "the same end" if loaded.completed is not None else "the trace has no end"))
+    raise typer.Exit(_tell_replayed(done, trace, "the same end" if loaded.completed is not None else "the trace has no end"))
 
 
 def _tell_loaded(loaded: Trace, name: str) -> None:
@@ -143,6 +141,30 @@ def _plan(context: typer.Context, loaded: Trace, mutate: tuple[int, str] | None,
     return plan
 
 
+def _run(context: typer.Context, loaded: Trace, plan: Plan, secrets: tuple[str, ...], files: Iterable[str | None]) -> Replayed:
+    """Run the command, once it is known that it can be started and that the files can be written."""
+    from replay.runs.launch import NoCommand, command_of, folder_of, replay_command
+    from replay.runs.process import CannotStart, check_startable
+
+    given = words_behind(context)
+    try:
+        words = command_of(loaded, given)
+        folder = folder_of(loaded, given)
+        check_startable(words, folder)
+        for file in files:
+            check_target(file)
+        flush()
+        done = replay_command(loaded, words, plan, secrets=secrets, folder=folder)
+    except NoCommand as missing:
+        context.fail(str(missing))
+    except CannotStart as error:
+        raise CommandError(str(error), exit_code=_USAGE) from None
+    for problem in done.problems:
+        if problem.code == "InvalidMutation":  # found by the program's own reader of the result
+            context.fail(f"--mutate: {problem.message}")
+    return done
+
+
 def _show_report(done: Replayed, json_file: str | None, svg_file: str | None) -> None:
     """Print the table behind what the program printed, and write the files."""
     from replay.reports.report import DifferentialReport
@@ -159,20 +181,17 @@ def _show_report(done: Replayed, json_file: str | None, svg_file: str | None) ->
         write_file(svg_file, rank_shift_svg(done.report))
 
 
-def _tell_replayed(done: Replayed, end: str) -> int:
+def _tell_replayed(done: Replayed, name: str, end: str) -> int:
     """Tell what did not hold, behind what the program told, or that all did and how it ended; return the exit code."""
     if done.ended.stopped_by is not None:
         return _STOPPED
     for remark in done.notes:
         note(remark)
     for problem in done.problems:
-        tell_error(problem.message, problem.code if problem.code.startswith("trace_") else "")
+        tell_error(as_typed(problem.message, (name,)), problem.code if problem.code.startswith("trace_") else "")
     tell_divergences(str(one["message"]) for one in done.divergences)
-    codes = [problem.code for problem in done.problems]
-    if any(code.startswith("trace_") for code in codes):
+    if any(problem.code.startswith("trace_") for problem in done.problems):
         return UNREADABLE
-    if "InvalidMutation" in codes:
-        return _USAGE
     if not done.faithful:
         return 1
     note(f"faithful: {done.asked:,} of {plural(done.recorded, 'recorded calls')} asked for; {end} ({done.ended.error or 'exit code 0'})")

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.terminal import size, styled
+from rag_stdlib.cli.tracing import check_header
 from replay.errors import TraceError
-from replay.reports.display import cell, columns
+from replay.reports.display import UNLIMITED, cell, clean, columns, flowed
 from replay.tracefile.pairing import CALLS
 from replay.tracefile.reader import Event, EventReader
 
@@ -19,6 +20,9 @@ _FOLDER: Final = "traces"
 _GAP: Final = 2
 _NARROW: Final = 12  # columns that a file's name, and what state it is in, have at least
 _AGENT: Final = 16
+_STATE: Final = 22  # columns of the state for which others go
+_NUMBERS: Final = (3, 4)
+_DISPENSABLE: Final = (4, 2, 1)  # columns that go where there is no room, in this order
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ def summaries(folder: str) -> list[Summary]:
     """Look at each trace of a folder, in the order of the names."""
     path = Path(folder)
     if not path.is_dir():
-        raise CommandError(f"{folder!r} {'is no folder' if path.exists() else 'does not exist'}")
+        raise CommandError(f"{folder!r} {'is no folder' if path.exists() else 'does not exist'}; name a folder that holds traces")
     return [_summary(path / name) for name in sorted(one.name for one in path.iterdir() if one.name.endswith(".jsonl"))]
 
 
@@ -73,6 +77,7 @@ def _summary(path: Path) -> Summary:
     reader = EventReader(path, bodies="leave")
     try:
         found.bytes = path.stat().st_size
+        check_header(str(path))
         for event in reader:
             found.take(event)
     except (TraceError, OSError) as error:
@@ -80,8 +85,6 @@ def _summary(path: Path) -> Summary:
         said = str(error).removeprefix(f"trace {str(path)!r}: ") if isinstance(error, TraceError) else error.strerror or str(error)
         found.state, found.problem = "unreadable", said if line is None or said.startswith("line ") else f"line {line}: {said}"
     found.events = reader.chain.count
-    if not found.events and not found.problem:
-        found.state, found.problem = "unreadable", "the trace is empty"
     return found
 
 
@@ -90,15 +93,28 @@ def table(found: Sequence[Summary], width: int) -> Iterator[str]:
     if not found:
         return
     rows = [("file", "started (UTC)", "agent", "calls", "size", "state"), *map(_row, found)]
-    widths = [max(columns(row[at]) for row in rows) for at in range(6)]
-    widths[2] = min(widths[2], _AGENT)
-    free = width - sum(widths[1:5]) - 5 * _GAP
-    widths[0] = min(widths[0], max(_NARROW, free - min(widths[5], max(_NARROW, free // 2))))
-    widths[5] = max(_NARROW, free - widths[0])
+    widths = [max(columns(clean(row[at])) for row in rows) for at in range(6)]
+    shown = list(range(6))
+    if width < UNLIMITED:
+        widths[2] = min(widths[2], _AGENT)
+        for least in _DISPENSABLE:
+            if sum(widths[at] for at in shown[1:-1]) + (len(shown) - 1) * _GAP + _NARROW + _STATE > width:
+                shown.remove(least)
+        free = width - sum(widths[at] for at in shown[1:-1]) - (len(shown) - 1) * _GAP
+        widths[0] = min(widths[0], max(_NARROW, free - min(widths[5], max(_NARROW, free // 2))))
+        widths[5] = min(widths[5], free - widths[0])
     for number, row in enumerate(rows):
-        parts = [f"{value:>{space}}" if at in (3, 4) else cell(value, space) for at, (value, space) in enumerate(zip(row, widths, strict=True))]
-        line = (" " * _GAP).join(parts).rstrip()
-        yield styled(line, 1) if number == 0 else line
+        for line in _laid(row, widths, shown):
+            yield styled(line, 1) if number == 0 else line
+
+
+def _laid(row: Sequence[str], widths: Sequence[int], shown: Sequence[int]) -> Iterator[str]:
+    """Write a row; what does not fit into its last column goes on below it."""
+    *before, last = shown
+    front = "".join((f"{row[at]:>{widths[at]}}" if at in _NUMBERS else cell(row[at], widths[at])) + " " * _GAP for at in before)
+    for part in flowed(clean(row[last]), widths[last]):
+        yield f"{front}{part}".rstrip()
+        front = " " * columns(front)
 
 
 def _row(one: Summary) -> tuple[str, str, str, str, str, str]:

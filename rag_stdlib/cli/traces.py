@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag_stdlib.cli.frame import AsJson, CommandError, command, group, note, show_json
 from rag_stdlib.cli.terminal import clean, plural, show, styled
-from rag_stdlib.cli.tracing import TracePath, columns, trace_errors
+from rag_stdlib.cli.tracing import UNREADABLE, TracePath, as_typed, check_header, columns, trace_errors
 
 if TYPE_CHECKING:
     from replay.tracefile.verify import Verdict
@@ -27,7 +26,7 @@ def list_(
 ) -> None:
     """List the traces of a folder, not of those below it: when each run started, what ran, and whether it came to its end.
 
-    Hash chains and seals are not checked; see rag trace verify.
+    Hash chains and seals are not checked; see rag trace verify. Exit code 3 where a trace cannot be read.
     """
     from rag_stdlib.cli.tracelist import default_folder, summaries, table
 
@@ -35,11 +34,13 @@ def list_(
     found = summaries(name)
     if as_json:
         show_json([summary.to_dict() for summary in found])
-        return
-    if not found:
-        note(f"no traces in {name!r}")
-    for line in table(found, columns()):
-        show(line)
+    else:
+        if not found:
+            note(f"no traces in {name!r}")
+        for line in table(found, columns()):
+            show(line)
+    if any(summary.state == "unreadable" for summary in found):
+        raise typer.Exit(UNREADABLE)
 
 
 @command("show", "Show a run as a timeline.", group=traces)
@@ -53,7 +54,8 @@ def show_(
     from replay.reports.timeline import timeline
     from replay.tracefile.reader import EventReader
 
-    with trace_errors():
+    with trace_errors(trace):
+        check_header(trace)
         if step is not None:
             _show_step(trace, step)
         elif as_json:
@@ -72,7 +74,7 @@ def _show_step(trace: str, step: int) -> None:
             show_json(event.fields)
             return
     unknown = ", or of a kind that is not known here" if reader.skipped else ""
-    raise CommandError(f"there is no step {step} in {trace!r}: steps count from 0 to {max(0, reader.chain.count - 1)}{unknown}")
+    raise CommandError(f"there is no step {step} in {trace!r}; give one from 0 to {max(0, reader.chain.count - 1)}{unknown}")
 
 
 def _show_events(reader: Any) -> None:  # noqa: ANN401 - the reader is not loaded with this module
@@ -98,7 +100,8 @@ def verify(
     from replay.tracefile.seal import load_public
     from replay.tracefile.verify import verify_trace
 
-    with trace_errors():
+    with trace_errors(trace):
+        check_header(trace)
         verdict = verify_trace(trace, None if key is None else load_public(key))
     if as_json:
         show_json({name: getattr(verdict, name) for name in verdict.__slots__})
@@ -113,7 +116,8 @@ def verify(
 def _tell_verdict(verdict: Verdict, trace: str) -> None:
     if not (verdict.ok and verdict.complete):
         # the problem names file and line again, for those who see nothing else
-        problem = verdict.problem.removeprefix(f"trace {str(Path(trace).absolute())!r}: ").removeprefix(f"line {verdict.line}: ")
+        problem = as_typed(verdict.problem, (trace,))
+        problem = problem.removeprefix(f"trace {trace!r}: ").removeprefix(f"line {verdict.line}: ")
         show(f"{styled(_failing(verdict), 1, 31)}: {clean(problem)}")
         return
     show(f"{styled('intact', 1, 32)}: {plural(verdict.events, 'events')}, complete")
@@ -145,8 +149,9 @@ def seal(
     """
     from replay.tracefile import seal as seals
 
-    with trace_errors():
+    with trace_errors(trace):
         if make_key:
+            seals.check_sealable(trace)
             made = seals.make_key(key)
             note(f"made key {made}: keep {key}, give {key}.pub to those who verify")
         private = seals.load_private(key)
@@ -165,7 +170,9 @@ def diff(
     """
     from replay.reports.compare import side_by_side
 
-    with trace_errors():
+    with trace_errors(left, right):
+        check_header(left)
+        check_header(right)
         text, same = side_by_side(left, right, columns())
     show(text)
     if not same:
@@ -189,7 +196,7 @@ def export_otel(
     from rag_stdlib.cli.spans import describe, to_file
     from replay.reports import otel
 
-    with trace_errors():
+    with trace_errors(trace):
         if output is not None:
             count = to_file(trace, output, bodies=bodies)
         else:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rag_stdlib.cli.frame import AsJson, command, note, show_json
+from rag_stdlib.cli.frame import AsJson, CommandError, command, note, show_json
 from rag_stdlib.cli.page import OptionalLauncher, words_behind
-from rag_stdlib.cli.progress import ending
 from rag_stdlib.cli.terminal import clean, clean_block, flush, is_terminal, plural, say, show, styled
 from rag_stdlib.cli.tracing import SecretEnv, columns, secret_values, trace_errors
 
@@ -45,7 +44,8 @@ def run_tests(
     """Replay each trace of a folder with its recorded command, or with the one given, and tell what became of it.
 
     Verdicts: passed; diverged; flaky (runs came out differently); failed (all runs came out alike, and badly); promoted (recorded anew);
-    error (the trace cannot be used, or the command not run). Exit code 1 where any is not passed or promoted.
+    error (the trace cannot be used, or the command not run). Exit codes: 0 all are passed or promoted; 1 any is not; 2 usage, or a command given
+    that cannot be started.
     """
     if promote and flake_detect is not None:
         context.fail("--promote and --flake-detect are mutually exclusive")
@@ -53,9 +53,14 @@ def run_tests(
         context.fail("--yes needs --promote")
     since_ms = None if since is None else _ms(since)
     from replay.runs import harness
+    from replay.runs.process import CannotStart, check_startable
     from replay.runs.verdicts import Plan
 
     words = words_behind(context) or None
+    try:
+        check_startable(words or [sys.executable])
+    except CannotStart as error:
+        raise CommandError(str(error), exit_code=2) from None
     options = harness.Options(words, Plan(matching="keyed" if keyed else "ordered"), flake_detect or 1, timeout, secret_values(secret_env))
     with trace_errors():
         every = harness.find(folder)
@@ -133,11 +138,11 @@ class _Tests:
 
 def _tell(outcome: Outcome) -> None:
     """Print a verdict; behind a bad one what there is to say, and the last lines that the program printed."""
-    from replay.reports.display import flowed
+    from replay.reports.display import fit, flowed
 
-    calls = f"  {styled(plural(outcome.calls, 'calls'), 2)}" if outcome.good else ""
-    name = ending(clean(outcome.name), columns() - _WORD - 12)
-    show(f"{styled(f'{outcome.verdict:{_WORD}}', *_COLOURS[outcome.verdict])} {name}{calls}")
+    calls = f"  {plural(outcome.calls, 'calls')}" if outcome.good else ""
+    name = fit(outcome.name, columns() - _WORD - 1 - len(calls))
+    show(f"{styled(f'{outcome.verdict:{_WORD}}', *_COLOURS[outcome.verdict])} {name}{styled(calls, 2)}")
     if not outcome.good:
         first, _, rest = clean_block(outcome.message).partition("\n")
         head = clean(outcome.detail)
@@ -145,7 +150,7 @@ def _tell(outcome: Outcome) -> None:
             for part in flowed(f"    {line}", columns()) if line else ():
                 show(part)
         for line in ["the program printed at last:", *clean_block(outcome.output).split("\n")] if outcome.output else ():
-            show(styled(f"    | {line}" if line else "    |", 2))
+            show(styled(fit(f"    | {line}".rstrip(), columns()), 2))
     flush()
 
 

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from rag_stdlib.cli.frame import CommandError
+from rag_stdlib.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from replay.errors import ReplayError
@@ -34,16 +36,42 @@ SecretEnv = Annotated[list[str] | None, typer.Option(
 
 
 @contextmanager
-def trace_errors(unreadable: int = UNREADABLE) -> Iterator[None]:
-    """End the command with one line for what goes wrong with a trace; `unreadable` is the exit code where the trace is at fault."""
+def trace_errors(*names: str, unreadable: int = UNREADABLE) -> Iterator[None]:
+    """End the command with one line for what goes wrong with a trace.
+
+    `names` are the traces as they were typed, and so they are named; `unreadable` is the exit code where a trace is at fault.
+    """
     from replay.errors import NotRecordable, ReplayError, TraceError
 
     try:
         yield
     except TraceError as error:
-        raise CommandError(str(error), code=error.code, exit_code=1 if error.code == "trace_exists" else unreadable) from None
+        told = as_typed(str(error), names)
+        raise CommandError(told, code=error.code, exit_code=1 if error.code == "trace_exists" else unreadable) from None
     except (ReplayError, NotRecordable) as error:
-        raise CommandError(_line(error)) from None
+        raise CommandError(as_typed(_line(error), names)) from None
+
+
+def check_header(trace: str) -> None:
+    """Refuse what holds no trace, before any of it is shown; a trace whose first line was taken away is one, and another matter.
+
+    Raises:
+        TraceError: trace_header, or what keeps the first line from being read.
+    """
+    from replay.errors import TraceError
+    from replay.tracefile.reader import EventReader
+
+    first = next(iter(EventReader(trace, bodies="leave")), None)
+    if first is None or (first.kind != "schema_header" and "sha256" not in first.fields):
+        raise TraceError("trace_header", "the trace is missing its schema_header, which is the first line", path=trace, line=1)
+
+
+def as_typed(text: str, names: Sequence[str]) -> str:
+    """Name traces in a message as they were typed, where it names them by where they are."""
+    for name in names:
+        for place in dict.fromkeys((str(Path(name).absolute()), os.path.realpath(name))):
+            text = text.replace(f"trace {place!r}", f"trace {name!r}")
+    return text
 
 
 def _line(error: ReplayError | TypeError) -> str:
@@ -51,7 +79,11 @@ def _line(error: ReplayError | TypeError) -> str:
 
 
 def columns() -> int:
-    """Return how wide a table may be: as the terminal is, within reason; 100 columns where there is none."""
+    """Return how wide a table may be: as the terminal is, or as COLUMNS says, within reason; a file or pipe takes lines of any length."""
+    if not (os.environ.get("COLUMNS", "").isdecimal() or is_terminal(sys.stdout)):
+        from replay.reports.display import UNLIMITED
+
+        return UNLIMITED
     return max(_NARROWEST, min(shutil.get_terminal_size((100, 24)).columns, _WIDEST))
 
 
@@ -71,21 +103,52 @@ def secret_values(names: Sequence[str] | None) -> tuple[str, ...]:
 def replacing(path: str) -> Iterator[TextIO]:
     """Write a file that takes its place in one step when the block ends well; what is there and no file is written to."""
     target = os.path.realpath(path)
-    try:
-        if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):  # noqa: PTH116 - a name, as it was resolved
-            with open(target, "w", encoding="utf-8") as stream:  # noqa: PTH123 - as above
+    with _writing(path, 1):
+        if _is_stream(target):
+            with open(target, "w", encoding="utf-8") as stream:  # noqa: PTH123 - a name, as it was resolved
                 yield stream
             return
         with _beside(target) as file:
             yield file
+
+
+def check_target(path: str | None) -> None:
+    """See that a file can be written, before anything runs whose outcome it is for; its folder is made where it is not there."""
+    if path is None:
+        return
+    target = os.path.realpath(path)
+    with _writing(path, 2):
+        if _is_stream(target):
+            with open(target, "a", encoding="utf-8"):  # noqa: PTH123 - a name, as it was resolved
+                return
+        temporary = _temporary(Path(target))
+        with temporary.open("x"):
+            temporary.unlink()
+
+
+@contextmanager
+def _writing(path: str, exit_code: int) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise CommandError(f"{path!r} cannot be written: {error.strerror or error}") from None
+        raise CommandError(f"{path!r} cannot be written: {error.strerror or error}; name another file", exit_code=exit_code) from None
+
+
+def _is_stream(target: str) -> bool:
+    """Tell what is there and no file, such as a device; a folder is neither, and is refused when it is opened."""
+    return os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode)  # noqa: PTH116 - a name, as it was resolved
+
+
+def _temporary(path: Path) -> Path:
+    """Name a new file beside another, in a folder that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
 
 
 @contextmanager
 def _beside(target: str) -> Iterator[TextIO]:
     path = Path(target)
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    temporary = _temporary(path)
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as file:
             yield file

@@ -1,17 +1,21 @@
-"""What is a secret: the values that were hidden by name, and the forms in which such a value may come by in a text."""
+"""What is a secret: values that were hidden by name or stood in the environment, and the forms in which one may come by in a text."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import sys
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, unquote
 
 SHORTEST: Final = 4  # characters; anything shorter is in every text
 WORD: Final = 8  # from this length on a secret is found inside words too
+_ANYWHERE: Final = 12  # from this length on its base64 is found wherever it stands in what was encoded
 
 # A variable is a secret by its name's last word, or what that ends with, or by a pair of words somewhere before a harmless last one.
 _LAST: Final = frozenset({"KEY", "PASS", "PAT", "DSN", "AUTH", "CREDENTIAL", "CREDENTIALS", "COOKIE", "PWD"})
@@ -20,8 +24,11 @@ _KEYS: Final = ("API_KEY_", "SECRET_KEY_", "PRIVATE_KEY_", "ACCESS_KEY_", "SIGNI
 _ABOUT: Final = frozenset({"ID", "FILE", "PATH", "DIR", "NAME", "URL", "URI", "TYPE", "SIZE", "LENGTH", "ALGORITHM"})
 _NO_SECRETS: Final = frozenset({"true", "false", "none", "null", "undefined", "enabled", "disabled", "default", "required", "optional"})
 
+_BASE64: Final = (base64.b64encode, base64.urlsafe_b64encode)
+
 _lock = threading.Lock()
 _hidden: tuple[int, tuple[str, ...]] = (0, ())
+_watching: tuple[weakref.ref[Environment], ...] | None = None  # None: before the first one
 
 
 def hide(secret: str) -> None:
@@ -70,6 +77,47 @@ def of_environment(environ: Mapping[str, str]) -> Iterator[str]:
             yield bare
 
 
+class Environment:
+    """The secrets of this process's environment: those that are in it, and those that are put there later, as long as this lives.
+
+    `secrets` only grows: a program may hold what it has taken out of its environment. A change made by C code alone is not seen.
+    """
+
+    def __init__(self) -> None:
+        """Begin to watch, then look."""
+        global _watching  # noqa: PLW0603 - the process's environment is watched once
+        self.secrets: list[str] = []
+        with _lock:
+            if _watching is None:
+                sys.addaudithook(_seen)
+            _watching = (*(one for one in _watching or () if one() is not None), weakref.ref(self))
+        self.add(of_environment(os.environ))
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Take secrets that are not known yet."""
+        self.secrets += [secret for secret in secrets if secret not in self.secrets]
+
+
+def _seen(event: str, arguments: tuple[Any, ...]) -> None:
+    """Look at each variable that is set, before it is; without a lock, since this may be called anywhere."""
+    if event == "os.putenv":
+        name, value = map(os.fsdecode, arguments)
+        found = list(of_environment({name: value}))
+        if found:
+            for one in _watching or ():
+                environment = one()
+                if environment is not None:
+                    environment.add(found)
+
+
+def _after_fork_in_child() -> None:
+    global _lock  # noqa: PLW0603 - a thread of the parent may hold it
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def names_a_secret_variable(name: str) -> bool:
     """Say whether an environment variable of this name holds a secret: OPENAI_API_KEY, PGPASSWORD, SECRET_KEY_BASE, token2."""
     bare = name.upper().replace("-", "_").rstrip("0123456789").rstrip("_")
@@ -88,7 +136,10 @@ class Form(NamedTuple):
 
 
 def forms(secret: str) -> set[Form]:
-    """Return a secret as it is, in URLs, in JSON and in Python's `repr` (once and twice over), and in base64."""
+    """Return a secret as it is, in URLs, in JSON and in Python's `repr` (once and twice over), and in base64: alone, or first in it.
+
+    A secret of twelve characters or more is also found further inside what was encoded.
+    """
     word = len(secret) < WORD
     texts = {secret}
     if re.fullmatch("[A-Za-z0-9._~-]+", secret) is None:  # what neither URLs nor JSON write as it is
@@ -116,6 +167,10 @@ def _in_repr(secret: str) -> set[str]:
 
 def _in_base64(secret: str, *, word: bool) -> set[Form]:
     data = secret.encode("utf-8", "surrogatepass")
-    if not word:  # whole groups of three: what follows the secret in the same base64 does not change these
-        data = data[:len(data) // 3 * 3]
-    return {Form(write(data).decode().rstrip("="), word, head=not word) for write in (base64.b64encode, base64.urlsafe_b64encode)}
+    if word:
+        return {Form(write(data).decode().rstrip("="), word) for write in _BASE64}
+    # Of whole groups of three bytes: what follows the secret does not change these. Of the first group, with one or two
+    # bytes of something else before the secret, only what those have no part in.
+    ahead = {b"": 0, b"\0": 2, b"\0\0": 3} if len(secret) >= _ANYWHERE else {b"": 0}
+    return {Form(write((before + data)[:(len(before) + len(data)) // 3 * 3])[cut:].decode(), word, head=True)
+            for before, cut in ahead.items() for write in _BASE64}

@@ -7,7 +7,6 @@ can begin with, and is decoded only when one of them is more than a coincidence.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
@@ -19,7 +18,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from replay.errors import NotRecordable
 from replay.jsontext import Json, decode, encode
-from replay.redaction.hidden import forms, hidden, hide, of_environment, usable
+from replay.redaction.hidden import Environment, forms, hidden, hide, of_environment, usable
 from replay.redaction.patterns import EDGE, LITERALS, PATTERNS, Check, Span, named_spans, names_a_secret, overlap
 
 __all__ = ["REDACTED", "Redactor", "hide"]
@@ -112,8 +111,9 @@ class _Scanner:
 class _Plan:
     """Everything that is looked for, made once for a set of secrets."""
 
-    def __init__(self, version: int, secrets: Iterable[str], *, patterns: bool) -> None:
-        self.version = version
+    def __init__(self, named: object, around: int, secrets: Iterable[str], *, patterns: bool) -> None:
+        self.named = named  # what `hidden` gave
+        self.around = around  # how many secrets the environment had
         self.patterns = patterns
         found = {form for secret in dict.fromkeys(secrets) for form in forms(secret)}
         self._forms = sorted(found, key=lambda form: (form.word, form.text, form.head))
@@ -198,8 +198,8 @@ def _blank(data: bytes, spans: Iterable[Span]) -> bytes:
 class Redactor:
     """Takes secrets out of what is written.
 
-    Secrets are the values of environment variables with telling names, those given here and those given to `hide`, then or later.
-    Eight characters and more are found within words, four to seven only as a whole word. With `patterns`, so are tokens of known
+    Secrets are the values of environment variables with telling names, those given here and those given to `hide`, then or later; so is
+    what is put into the process's own environment later, where that is the one. Eight characters and more are found within words, four to seven only as a whole word. With `patterns`, so are tokens of known
     looks and strings under keys such as ``password``.
     """
 
@@ -209,17 +209,20 @@ class Redactor:
         Raises:
             ValueError: for one of `secrets` that has fewer than four characters.
         """
-        self._own = (*of_environment(os.environ if environ is None else environ), *map(usable, secrets))
+        self._own = (*(() if environ is None else of_environment(environ)), *map(usable, secrets))
+        self._environment = Environment() if environ is None else None
+        self._around = [] if self._environment is None else self._environment.secrets
         self._patterns = patterns
         self._plan = self._made()
 
     def _made(self) -> _Plan:
-        version, named = hidden()
-        return _Plan(version, (*self._own, *named), patterns=self._patterns)
+        named = hidden()
+        around = tuple(self._around)
+        return _Plan(named, len(around), (*self._own, *around, *named[1]), patterns=self._patterns)
 
     def _current(self) -> _Plan:
         plan = self._plan
-        if plan.version != hidden()[0]:
+        if plan.named is not hidden() or plan.around != len(self._around):
             plan = self._plan = self._made()  # what this thread has hidden is in it, whatever another one puts there now
         return plan
 

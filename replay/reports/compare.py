@@ -15,7 +15,19 @@ from typing import Any, Final
 
 from replay.jsontext import Difference, short
 from replay.reports.align import LIMIT, align
-from replay.reports.display import NARROWEST, cell, clean, columns, contrast, ending, fit, flowed, headed, plural
+from replay.reports.display import (
+    NARROWEST,
+    UNLIMITED,
+    cell,
+    clean,
+    columns,
+    contrast,
+    ending,
+    fit,
+    flowed,
+    headed,
+    plural,
+)
 from replay.reports.facts import changed
 from replay.reports.normal import difference, fingerprint, normalised
 from replay.tracefile.pairing import CALLS, RESULTS, Pairing, bodies_of, ending_of
@@ -23,10 +35,11 @@ from replay.tracefile.reader import Event, EventReader
 
 __all__ = ["normalised", "same_run", "side_by_side"]
 
-_KEPT: Final = 160  # columns kept of a call and of its ending
+_KEPT: Final = 160  # columns kept of a call and of its ending, for a terminal
+_KEPT_WHOLE: Final = 4096  # and for a file or pipe
 _PLACED: Final = 500  # differences shown with their place
 _AROUND: Final = 2  # calls alike that are shown before and behind a difference
-_WIDE: Final = 80  # columns from which there is room for two columns
+_WIDE: Final = 80  # columns from which there is room for two columns; a file, of no width, gets one below the other
 _MARKS: Final = {"!": "with another result", "~": "with other arguments", "<": "only left", ">": "only right"}
 
 
@@ -72,7 +85,7 @@ class _Run:
     notices: list[str] = field(default_factory=list)
 
 
-def _read(path: str | os.PathLike[str]) -> _Run:
+def _read(path: str | os.PathLike[str], kept: int) -> _Run:
     reader = EventReader(path, bodies="leave")
     run = _Run(reader.path)
     pairing = Pairing()
@@ -83,15 +96,15 @@ def _read(path: str | os.PathLike[str]) -> _Run:
         if event.kind in CALLS:
             arguments = event.fields.get("args")
             name = str(event.fields.get(CALLS[event.kind].name_field, ""))
-            rows[event.seq] = _Row(event.seq, name, fingerprint(event), short(arguments, _KEPT))
+            rows[event.seq] = _Row(event.seq, name, fingerprint(event), short(arguments, kept))
             run.rows.append(rows[event.seq])
         elif event.kind in RESULTS and opened is not None:
             row = rows.pop(opened.step)
             row.result_step, row.answered = event.seq, fingerprint(event, ("facts",))
             facts = normalised(event).get("facts")
             row.facts = facts if isinstance(facts, dict) else {}
-            kept = bodies_of(event).get(f"/{RESULTS[event.kind].result_field}")
-            row.ended = f"a body of {kept.get('bytes')} bytes" if kept else ending(ending_of(event), _KEPT)
+            body = bodies_of(event).get(f"/{RESULTS[event.kind].result_field}")
+            row.ended = f"a body of {body.get('bytes')} bytes" if body else ending(ending_of(event), kept)
         elif event.kind in ("schema_header", "run_started", "run_completed"):
             run.frame.setdefault(event.kind, event)
         else:
@@ -118,7 +131,8 @@ def side_by_side(left: str | os.PathLike[str], right: str | os.PathLike[str], wi
     last difference they are aligned by position, going on from the next equal call within a hundred; the text says so.
     """
     width = max(width, NARROWEST)
-    one, other = _read(left), _read(right)
+    kept = _KEPT if width < UNLIMITED else _KEPT_WHOLE
+    one, other = _read(left, kept), _read(right, kept)
     pairs = list(_pairs(one.rows, other.rows))
     _place(pairs, one.path, other.path)
     frame = list(_frame(one, other))
@@ -228,7 +242,7 @@ def _listed(pairs: list[_Pair], width: int) -> Iterator[str]:
         if passed:
             yield f"  … {plural(passed, 'calls')} alike"
             passed = 0
-        yield from _in_columns(pair, width) if width >= _WIDE else _stacked(pair, width)
+        yield from _in_columns(pair, width) if _WIDE <= width < UNLIMITED else _stacked(pair, width)
     if passed:
         yield f"  … {plural(passed, 'calls')} alike"
 

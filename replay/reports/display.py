@@ -13,6 +13,7 @@ from replay.jsontext import short
 from replay.recorder import Cancelled, Ending, Raised, Returned
 
 NARROWEST: Final = 40
+UNLIMITED: Final = 1 << 30  # columns of a file or pipe: nothing is cut
 
 _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1 controls, DEL
@@ -22,8 +23,10 @@ _UNSAFE: Final = re.compile(
     # Joiners are spelling in many scripts and emoji; behind anything else they only hide.
     "|(?<![\u0300-\u200b\u2100-\U000dffff])[\u200c\u200d]")
 _BLANKS: Final = re.compile(r"\r\n|[\n\t]")
-_DETAIL: Final = 6  # columns in which a detail still says something
+_DETAIL: Final = 8  # columns in which a detail still says something
+_NAME: Final = 8  # and a name
 _LOOKED_AT: Final = 4  # characters read for each column to fill, since marks take none
+_MARKS: Final = 64  # and beside those, for a text of marks alone
 
 
 def clean(text: str) -> str:
@@ -43,17 +46,13 @@ def _columns(char: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """Clean a text and cut its middle out, where it is longer than `width` columns."""
-    if len(text) > width * _LOOKED_AT * 2:
-        text = text[:width * _LOOKED_AT] + text[-width * _LOOKED_AT:]
-        whole = False
-    else:
-        whole = True
-    text = clean(text)
+    """Clean a text and cut off its end, where it is longer than `width` columns: names and JSON say most at their start."""
+    looked_at = width * _LOOKED_AT + _MARKS
+    whole = len(text) <= looked_at
+    text = clean(text if whole else text[:looked_at])
     if whole and columns(text) <= width:
         return text
-    right = (width - 1) // 2
-    return f"{_head(text, width - 1 - right)}…{_head(text[::-1], right)[::-1]}" if width > 0 else ""
+    return f"{_head(text, width - 1)}…" if width > 0 else ""
 
 
 def _head(text: str, width: int) -> str:
@@ -114,11 +113,16 @@ def _plain_type(name: str) -> str:
 
 
 def headed(name: str, detail: str, width: int) -> str:
-    """Write a name and what belongs to it; where there is little room, the name is what stays."""
+    """Write a name and what belongs to it, each at least by its start; where there is room for one only, it is the name."""
     if not name:
         return fit(detail, width)
-    room = width - columns(clean(name)) - 1
-    return f"{clean(name)} {fit(detail, room)}".rstrip() if room >= _DETAIL or columns(clean(detail)) <= room else fit(name, width)
+    name = clean(name)
+    least = min(columns(clean(detail)), _DETAIL)
+    if width - columns(name) - 1 < least:
+        if width - 1 - least < _NAME:
+            return fit(name, width)
+        name = fit(name, width - 1 - least)
+    return f"{name} {fit(detail, width - columns(name) - 1)}".rstrip()
 
 
 def contrast(left: Any, right: Any, width: int = 80) -> tuple[str, str]:  # noqa: ANN401 - JSON

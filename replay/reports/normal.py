@@ -1,7 +1,7 @@
 """What two recordings of one run have in common: events without their times, ids and places in the file.
 
-Left out are `ts_ms`, every `…_at_ms`, `run_id`, `token_id`, the value of the default seed, the hash chain and its seal, and
-counters among the facts. In a rendered prompt the times of retrievals and the line ends do not count. A value that is kept in a
+Left out are `ts_ms`, every `…_at_ms`, `run_id`, `token_id`, the value of the default seed, the folder in which a command ran, the hash
+chain and its seal, and counters among the facts. In a rendered prompt the times of retrievals and the line ends do not count. A value that is kept in a
 file beside the trace counts by its SHA-256. Nothing else is left out, and nothing inside arguments and results.
 """
 
@@ -31,6 +31,8 @@ def normalised(event: Event) -> dict[str, Any]:
     fields = {name: value for name, value in event.fields.items() if name not in _PASSING and not name.endswith("_at_ms")}
     if event.kind == "seed_read" and fields.get("purpose") == SEED_PURPOSE:
         fields.pop("value", None)
+    if event.kind == "run_started":
+        fields.pop("folder", None)  # a place of the file, as it were
     if isinstance(fields.get("rendered"), str):
         fields["rendered"] = _rendered(fields["rendered"])
     if isinstance(fields.get("facts"), Mapping):

@@ -25,7 +25,7 @@ MISSING_SDK: Final = "exporting spans needs the OpenTelemetry SDK: pip install '
 def export(path: str | os.PathLike[str], exporter: SpanExporter, *, bodies: bool = False, describe: Describe | None = None) -> int:
     """Send the spans of a trace to `exporter`; return how many it took.
 
-    The trace may be incomplete: what did not end is an error span that ends with the last event. `describe` returns further attributes
+    The trace may be another recorder's, and it may be incomplete: what did not end is an error span that ends with the last event. `describe` returns further attributes
     of a call's span; they replace those given here, and None takes one away. The exporter stays open.
 
     Raises:
@@ -36,7 +36,7 @@ def export(path: str | os.PathLike[str], exporter: SpanExporter, *, bodies: bool
         from replay.reports.otel_spans import send
     except ImportError as error:
         raise ReplayError(f"{MISSING_SDK} ({error})") from None
-    return send(load_trace(path, incomplete=True), exporter, bodies=bodies, describe=describe)
+    return send(load_trace(path, incomplete=True, foreign=True), exporter, bodies=bodies, describe=describe)
 
 
 def otlp_exporter(endpoint: str | None = None) -> SpanExporter:

@@ -28,7 +28,7 @@ _RED: Final = 31
 _YELLOW: Final = 33
 _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
-_WIDE: Final = 60  # columns from which the kinds of events are written out
+_WIDE: Final = 72  # columns from which the kinds of events are written out
 _KIND: Final = 10  # columns of a kind
 
 

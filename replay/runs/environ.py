@@ -7,29 +7,33 @@ does not hold goes as one JSON line into the parent's outcome file.
 
 from __future__ import annotations
 
-import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final
 
 from replay import ambient, quarantine
-from replay.errors import Divergence, QuarantineViolation, ReplayError, TraceError
+from replay.ambient import ELSEWHERE, VARIABLE
+from replay.errors import Divergence, QuarantineViolation, ReplayError
 from replay.jsontext import decode, encode
 from replay.recorder import Call, Ending
+from replay.runs import uncaught
 from replay.scripts.script import Step
+from replay.scripts.sharing import SharedUse
 from replay.session import Session
 
-VARIABLE: Final = "REPLAY_SESSION"
+__all__ = ["JOINED", "QUARANTINED", "VARIABLE", "HandedSession", "Handover", "attend", "handed_session", "report"]
+
 QUARANTINED: Final = ("substitute", "mutation")
 JOINED: Final = ("record", "substitute", "differential", "mutation")
 
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """What a parent process says: the mode, the trace, where to report, and the options of the mode."""
+    """What a parent process says: the mode, the trace, where to report, and the options of the mode.
+
+    Mode "elsewhere" says that a session is open in the parent, which this process cannot join.
+    """
 
     mode: str
     trace: str
@@ -59,7 +63,7 @@ class Handover:
             handed = cls(**values)
         except (ValueError, TypeError, AttributeError) as error:
             raise ReplayError(f"{VARIABLE} in the environment is not what rag record or rag replay set: {error}") from None
-        if handed.mode not in JOINED:
+        if handed.mode not in (*JOINED, ELSEWHERE):
             raise ReplayError(f"{VARIABLE} names the mode {handed.mode!r}, not one of {', '.join(JOINED)}")
         return handed
 
@@ -113,7 +117,7 @@ def _script(session: HandedSession) -> Any:  # noqa: ANN401 - one of the scripts
         return _joined(session)
     trace = load_trace(handed.trace, verify=handed.verify, incomplete=handed.incomplete)
     session.trace_path, session.run_id, session.seed, session.notices = handed.trace, trace.run_id, trace.seed, trace.notices
-    shared = SharedUse(handed.used, len(trace.calls))
+    shared = SharedUse.of_file(handed.used, len(trace.calls))
     matcher = make_matcher("keyed" if handed.matching == "keyed" else "ordered", trace.calls, shared.buffer, shared.lock)
     if handed.mode == "differential":
         from replay.scripts.differential import Differential
@@ -151,38 +155,6 @@ def _joined(session: HandedSession) -> Any:  # noqa: ANN401 - a script
     return Telling(writer)
 
 
-class SharedUse:
-    """Which recorded calls were used, one byte each, in a file shared by the processes of a run."""
-
-    def __init__(self, path: str, calls: int) -> None:
-        """Map the file, which the parent made `calls` bytes long."""
-        self._path = path
-        self._lock_of: tuple[int, int] | None = None
-        with Path(path).open("r+b") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size != calls:
-                raise TraceError("trace_order", f"{size} calls were counted in it when the replay began, now there are {calls}", path=path)
-            # nothing can be mapped of an empty file; then there is nothing to share either
-            self.buffer: bytearray | mmap.mmap = mmap.mmap(file.fileno(), calls) if calls else bytearray()
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold off the other processes; a fork's lock is its own."""
-        import fcntl
-
-        descriptor = self._descriptor()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-    def _descriptor(self) -> int:
-        if self._lock_of is None or self._lock_of[0] != os.getpid():
-            self._lock_of = (os.getpid(), os.open(self._path, os.O_RDWR | os.O_CLOEXEC))
-        return self._lock_of[1]
-
-
 _made: dict[str, HandedSession | ReplayError] = {}
 
 
@@ -192,8 +164,8 @@ def handed_session() -> Session | None:
     Raises:
         ReplayError: it cannot be used; every call is refused with it, and none is made live.
     """
-    text = os.environ.get(VARIABLE)
-    if not text:
+    text = ambient.announced()
+    if text is None:
         return None
     if text not in _made:
         _made[text] = _make(text)
@@ -205,9 +177,15 @@ def handed_session() -> Session | None:
 
 def _make(text: str) -> HandedSession | ReplayError:
     try:
-        session = HandedSession(Handover.from_text(text))
+        handed = Handover.from_text(text)
     except ReplayError as error:
         return error
+    if handed.mode == ELSEWHERE:
+        return ReplayError(f"this process was started inside a replay session (of {handed.trace!r}), which does not reach here, and no call is "
+                           "made live beside it; run the whole program by rag record or rag replay, use threads or forked processes, or make the call in replay.live()")
+    if handed.mode != "record":
+        uncaught.install()
+    session = HandedSession(handed)
     try:
         session.open()
     except (ReplayError, OSError) as error:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from replay.errors import ReplayError, TraceError
 from replay.modes import RecordOptions
 from replay.redaction.redactor import Redactor
-from replay.runs.launch import Recorded, command_of, record_command, replay_command
+from replay.runs.launch import Recorded, command_of, folder_of, record_command, replay_command
 from replay.runs.process import Ended
 from replay.runs.verdicts import Plan, Replayed
 from replay.tracefile.exchange import discard_trace, replace_trace
@@ -108,7 +108,7 @@ def find(folder: str | os.PathLike[str]) -> list[Candidate]:
     """
     path = Path(folder)
     if not path.is_dir():
-        raise MissingFolder(f"{os.fspath(folder)!r} {'is no folder' if path.exists() else 'does not exist'}")
+        raise MissingFolder(f"{os.fspath(folder)!r} {'is no folder' if path.exists() else 'does not exist'}; name a folder that holds traces")
     names = sorted(one.name for one in path.iterdir() if one.name.endswith(".jsonl") and not one.name.startswith("."))
     return [_candidate(str(path / name)) for name in names]
 
@@ -195,8 +195,8 @@ def _run(candidate: Candidate, options: Options) -> _Run:
     with tempfile.TemporaryFile() as printed:
         try:
             trace = load_trace(candidate.path)
-            done = replay_command(trace, command_of(trace, options.command), options.plan, secrets=options.secrets, output=printed,
-                                  timeout=options.timeout)
+            done = replay_command(trace, command_of(trace, options.command), options.plan, secrets=options.secrets,
+                                  folder=folder_of(trace, options.command), output=printed, timeout=options.timeout)
         except ReplayError as error:
             return _Run("error", _without_path(error), _without_path(error))
         if done.ended.stopped_by is not None:
@@ -255,7 +255,7 @@ def promote(candidate: Candidate, command: Sequence[str] | None, how: RecordOpti
     staged = str(target.with_name(f".{target.stem}.{how.entropy(6).hex()}.jsonl"))
     try:
         old = load_trace(target)
-        recorded = record_command(staged, command_of(old, command), how, secrets)
+        recorded = record_command(staged, command_of(old, command), how, secrets, folder=folder_of(old, command))
         _check_live(recorded.ended, recorded.problems)
         load_trace(staged)
         Path(staged).chmod(stat.S_IMODE(target.stat().st_mode))

@@ -6,7 +6,9 @@ be closed behind it. Ctrl-C at a terminal reaches the command from the terminal 
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -64,11 +66,29 @@ class Ended:
             return f"killed by signal {-self.status}"
 
 
-def run(command: Sequence[str], environ: Mapping[str, str], signals: Signals, *, output: Any = None,  # noqa: ANN401 - a file
-        timeout: float | None = None) -> Ended:
+def check_startable(command: Sequence[str], folder: str | None = None) -> None:
+    """Look for the program without running it.
+
+    Raises:
+        CannotStart: there is no such program, or it may not be run.
+    """
+    name = command[0]
+    place = os.path.join(folder or "", name) if os.sep in name else name  # noqa: PTH118 - a word of a command line, to be found by name
+    if shutil.which(place) is None:
+        there = os.sep in name and os.path.exists(place)  # noqa: PTH110 - as above
+        raise CannotStart(_cannot(command, folder, os.strerror(errno.EACCES if there else errno.ENOENT)))
+
+
+def _cannot(command: Sequence[str], folder: str | None, reason: object) -> str:
+    where = "" if folder is None else f" in {folder!r}"
+    return f"the command {command[0]!r} cannot be started{where}: {reason}; give one that can be behind --"
+
+
+def run(command: Sequence[str], environ: Mapping[str, str], signals: Signals, *, folder: str | None = None,
+        output: Any = None, timeout: float | None = None) -> Ended:  # noqa: ANN401 - a file
     """Run a command to its end and say how it ended.
 
-    It has our standard streams. With `output` (an open file) it has no input, writes there, and stands apart from our terminal; it and
+    It has our standard streams, and `folder` as its working directory where one is given. With `output` (an open file) it has no input, writes there, and stands apart from our terminal; it and
     what it started are ended after `timeout` seconds, or soon after a signal came for us.
 
     Raises:
@@ -79,10 +99,11 @@ def run(command: Sequence[str], environ: Mapping[str, str], signals: Signals, *,
         apart = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output, "start_new_session": True}
     try:
         # ours are closed on exec; those that a shell opened for the command are its own
-        child = subprocess.Popen(list(command), env=dict(environ), close_fds=False, **apart)  # noqa: S603 - to run it is the task
+        own = {**environ, "PWD": os.path.abspath(folder)} if folder is not None else dict(environ)  # noqa: PTH100 - by name, as a shell has it
+        child = subprocess.Popen(list(command), env=own, cwd=folder, close_fds=False, **apart)  # noqa: S603 - to run it is the task
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise CannotStart(f"the command {command[0]!r} cannot be started: {reason}") from None
+        raise CannotStart(_cannot(command, folder, reason)) from None
     signals.belong_to(child, apart=output is not None)
     if output is not None:
         timed_out = _waited(child, signals, timeout)

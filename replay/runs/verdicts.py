@@ -14,6 +14,7 @@ from replay.jsontext import first_difference
 from replay.matching import Matching, make_matcher
 from replay.reports.report import CallReport, DifferentialReport, MutationReport
 from replay.runs.process import Ended
+from replay.runs.words import withheld
 from replay.scripts.differential import Differential
 from replay.scripts.mutation import Mutation, check_mutation
 from replay.scripts.script import Completion
@@ -141,7 +142,7 @@ def _started(trace: Trace, command: Sequence[str], redactor: Redactor) -> list[d
     if trace.command is None:
         return []
     try:
-        check_start(trace, trace.agent, redactor.value(list(command[1:])))
+        check_start(trace, trace.agent, withheld(command)[1:], redactor)
     except Divergence as divergence:
         return [divergence.to_dict()]
     return []

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from replay.errors import Divergence
 from replay.jsontext import decode, encode
-from replay.matching import Asked, Matcher, Ordered
+from replay.matching import Asked, Matcher
 from replay.recorder import Call, Ending, Raised, Returned
 from replay.redaction.redactor import Redactor
 from replay.reports.report import DifferentialReport, compare_call
@@ -39,15 +39,11 @@ class Differential:
     def begin(self, call: Call[Any]) -> Step:
         """Find the recorded call to compare with, and have this one run."""
         asked = Asked.of(call, self.redactor)
-        try:
-            recorded = self.matcher.expected(asked) if isinstance(self.matcher, Ordered) else self.matcher.take(asked)
-        except Divergence as divergence:
-            if isinstance(self.matcher, Ordered) and divergence.code != "exhausted":
-                raise
-            unmatched = {"code": divergence.code, **asked.to_dict()}
+        recorded = self.matcher.expected(asked)
+        if recorded is None:
+            unmatched = {"code": self.matcher.code_of(asked), **asked.to_dict()}
             self.report.unmatched.append(unmatched)
             self._tell("unmatched", unmatched)
-            return Step(token=(asked, None))
         return Step(token=(asked, recorded))
 
     def end(self, step: Step, call: Call[Any], ending: Ending) -> Ending | None:

@@ -8,11 +8,11 @@ ends the run with a `Divergence`: nothing runs live here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from replay.errors import Divergence, InvalidMutation
-from replay.jsontext import first_difference, short
-from replay.matching import Asked, Matcher, Ordered, described
+from replay.jsontext import decode, encode, first_difference, short
+from replay.matching import Asked, Matcher, described
 from replay.recorder import Call, Ending, Returned
 from replay.redaction.redactor import Redactor
 from replay.reports.report import MutationReport
@@ -24,14 +24,31 @@ Found: TypeAlias = Callable[[dict[str, Any]], None]
 
 _WORDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
 
+_LISTED: Final = 12  # keys of a recorded result
+
 
 def _word(value: Any) -> str:  # noqa: ANN401 - JSON
     return _WORDS[type(value)]
 
 
+def _form(call: RecordedCall) -> str:
+    """Say what the result of a call looks like."""
+    ending = call.ending()
+    value = ending.value if isinstance(ending, Returned) else None
+    inner = value[0] if isinstance(value, list) and value else value
+    keys = [short(key, 40)[1:-1] for key in inner] if isinstance(inner, dict) else []
+    words = _word(value) if inner is value else f"an array whose first item is {_word(inner)}"
+    listed = ", ".join(keys[:_LISTED]) + (f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else "")
+    return f"{words} with {listed}" if keys else words
+
+
+def _introduction(number: int) -> str:
+    return f"invalid replay mutation at substitutable step {number}: "
+
+
 def check_mutation(trace: Trace, number: int, value: Any) -> None:  # noqa: ANN401 - JSON
     """Raise `InvalidMutation` unless the `number`-th recorded result (from 1) can be replaced by `value`."""
-    introduction = f"invalid replay mutation at substitutable step {number}: "
+    introduction = _introduction(number)
     if number < 1:
         raise InvalidMutation(introduction + "step indices are 1-based")
     if number > len(trace.calls):
@@ -60,7 +77,7 @@ class Mutation:
         self.matcher = matcher
         self.redactor = redactor
         self._number = number
-        self._value = value
+        self._value = encode(value)  # each time it is given it is another one, as those from a trace are
         self._found = found
         recorded = recorded_ending(trace.calls[number - 1])
         self.report = MutationReport(number, short(recorded.value if isinstance(recorded, Returned) else None),
@@ -70,10 +87,7 @@ class Mutation:
         """Answer the call: strictly up to the step, by position behind it."""
         asked = Asked.of(call, self.redactor)
         behind = self._mutated
-        if behind and isinstance(self.matcher, Ordered):
-            recorded = self.matcher.expected(asked)
-        else:
-            recorded = self.matcher.take(asked)
+        recorded = (self.matcher.expected(asked) if behind else None) or self.matcher.take(asked)
         if behind:
             self.report.calls_after += 1
             self._tell({"type": "after"})
@@ -82,8 +96,8 @@ class Mutation:
                 self.report.findings.append(finding)
                 self._tell({"type": "finding", **finding})
         if recorded.number == self._number:
-            self._check_readable(call)
-            return Step(Returned(self._value), recorded.step)
+            self._check_readable(call, recorded)
+            return Step(Returned(decode(self._value)), recorded.step)
         return Step(recorded_ending(recorded), recorded.step)
 
     @property
@@ -91,12 +105,13 @@ class Mutation:
         """Whether the step was asked, in whatever process of the run."""
         return self.matcher.is_used(self._number - 1)
 
-    def _check_readable(self, call: Call[Any]) -> None:
+    def _check_readable(self, call: Call[Any], recorded: RecordedCall) -> None:
         try:
-            call.decode(self._value)
-        except Exception as error:
-            msg = f"invalid replay mutation at substitutable step {self._number}: {call.tool} cannot read the replacement ({one_error(error)})"
-            raise InvalidMutation(msg) from error
+            call.decode(decode(self._value))
+        except Exception as error:  # noqa: BLE001 - whatever a tool's own function makes of a value that it did not write
+            said = self.redactor.text(one_error(error))
+            raise InvalidMutation(f"{_introduction(self._number)}{call.tool} cannot read the replacement: {said}; recorded was "
+                                  f"{_form(recorded)}") from None
 
     def end(self, step: Step, call: Call[Any], ending: Ending) -> None:
         """Never asked: nothing is run."""

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from replay.session import Session
 
 
+def private_key(key: Any) -> Any:  # noqa: ANN401 - Ed25519PrivateKey, whose import takes time
+    """Return a private key that is given as itself or as the path of its PEM file."""
+    if not isinstance(key, (str, os.PathLike)):
+        return key
+    from replay.tracefile.seal import load_private
+
+    return load_private(key)
+
+
 def create_writer(session: Session, trace: TracePath, run: Run, how: RecordOptions) -> TraceWriter:
     """Create a trace for a session, which takes its path, run id and seed."""
-    key = how.seal_key
-    if isinstance(key, (str, os.PathLike)):
-        from replay.tracefile.seal import load_private
-
-        key = load_private(key)
+    key = None if how.seal_key is None else private_key(how.seal_key)
     writer = TraceWriter.create(os.fspath(trace), agent=run.agent, args=list(run.args), redactor=session.redactor,
                                 options=WriterOptions(how.body_bytes, how.fsync, how.on_error), clock_ms=how.clock_ms,
                                 entropy=how.entropy, seal_key=key)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from replay.errors import Divergence, ReplayError
+from replay.endings import text_of
+from replay.errors import Divergence, RecordedError, ReplayError
 from replay.recorder import Call, Ending
 from replay.tracefile.trace import RecordedCall
 
@@ -67,8 +68,9 @@ def recorded_ending(call: RecordedCall) -> Ending:
 
 
 def one_error(error: BaseException) -> str:
-    """Write an exception as a run_completed event holds it."""
-    return f"{type(error).__name__}: {error}"
+    """Write an exception as a run_completed event holds it; one that stands for a recorded one as that."""
+    name = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type(error).__name__
+    return f"{name}: {text_of(error)}"
 
 
 def is_ours(error: BaseException | None) -> bool:

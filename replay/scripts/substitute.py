@@ -76,9 +76,9 @@ def check_completion(trace: Trace, completion: Completion) -> None:
             raise Divergence("ended_otherwise", msg, step=trace.completed.get("seq"), path=f"$.{name}")
 
 
-def check_start(trace: Trace, agent: str, args: list[Any]) -> None:
-    """Raise `Divergence` where a run does not start as the recorded one did."""
-    for name, recorded, now in (("agent", trace.agent, agent), ("args", trace.args, args)):
+def check_start(trace: Trace, agent: str, args: list[Any], redactor: Redactor) -> None:
+    """Raise `Divergence` where a run does not start as the recorded one did, once its secrets are taken out too."""
+    for name, recorded, now in (("agent", trace.agent, redactor.text(agent)), ("args", trace.args, redactor.value(args))):
         difference = first_difference(recorded, now)
         if difference is not None:
             msg = (f"replay divergence at the start: the run starts otherwise than recorded\n"

@@ -35,8 +35,9 @@ def before_report(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         return
     if test is not None:
         test.shown = error
-    if isinstance(error, (Divergence, TraceError)) and error.code != "trace_missing":
-        notes.append(f"if the change is meant, record the test anew: {command(item, 'all')}")
+    if isinstance(error, (Divergence, TraceError)) and error.code != "trace_missing":  # which says it itself
+        before = "if the change is meant," if isinstance(error, Divergence) else "restore the trace, or"
+        notes.append(f"{before} record the test anew: {command(item, 'all')}")
 
 
 def _judge(call: pytest.CallInfo[None], test: TracedTest, notes: list[str]) -> None:
@@ -54,6 +55,9 @@ def _judge(call: pytest.CallInfo[None], test: TracedTest, notes: list[str]) -> N
 
 def after_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make a failure readable; keep how the part went, and put what the summary says into the last report."""
+    if hasattr(report, "wasxfail") and call.excinfo is not None and _is_unexpected(item, call.excinfo.value):
+        report.outcome = "failed"
+        del report.wasxfail
     if report.failed:
         report.sections.extend((SECTION, note) for note in item.stash[NOTES])
         if call.excinfo is not None and isinstance(call.excinfo.value, ReplayError):
@@ -61,11 +65,25 @@ def after_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
     test = item.stash.get(TEST, None)
     if test is None:
         return
-    if call.when == "call":
-        test.went(well=report.passed)
-    elif call.when == "teardown":
+    if call.when != "teardown":
+        test.went(report)
+    else:
         vars(report)[ON_REPORT] = test.summary(item.config.rootpath)
         del item.stash[TEST]  # it holds the trace
+
+
+def _is_unexpected(item: pytest.Item, error: BaseException) -> bool:
+    """Tell whether an error is one of the test's trace that no xfail can mean, unless its `raises` names the class.
+
+    A trace that is missing or broken is never meant: the test would be green without having run.
+    """
+    test = item.stash.get(TEST, None)
+    if not isinstance(error, ReplayError) or (test is not None and not test.refuted):
+        return False  # the program's own
+    raises = [mark.kwargs.get("raises") for mark in item.iter_markers("xfail")]
+    classes = [kind for one in raises for kind in (one if isinstance(one, tuple) else (one,)) if isinstance(kind, type)]
+    named = any(issubclass(kind, ReplayError) and isinstance(error, kind) for kind in classes)
+    return isinstance(error, TraceError) or not named
 
 
 def _make_readable(config: pytest.Config, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport) -> None:

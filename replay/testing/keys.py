@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
+    from replay.errors import ReplayError
     from replay.testing.session import TracedTest
 
 MARKER: Final = "rag_trace"  # and the fixture
 ON_REPORT: Final = "rag_replay"  # the attribute of a test's last report; xdist hands it over from its workers
 TEST: Final[pytest.StashKey[TracedTest]] = pytest.StashKey()  # of an item, its session; of the config, the one that is on
+REFUSED: Final[pytest.StashKey[ReplayError]] = pytest.StashKey()  # of an item that may not run, why

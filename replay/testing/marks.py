@@ -18,9 +18,10 @@ from typing import Any, Final
 
 import pytest
 
+from replay.errors import ReplayError
 from replay.matching import MATCHINGS, Matching
 from replay.scripts.substitute import Leftover
-from replay.testing.keys import MARKER
+from replay.testing.keys import MARKER, REFUSED
 
 FOLDER: Final = "traces"
 LONGEST: Final = 120  # of a file name without its ending; file systems allow 255 bytes
@@ -44,28 +45,28 @@ def marked(item: pytest.Item) -> Marked:
     """Read the markers of a test: of its function, else its class, else its module.
 
     Raises:
-        pytest.UsageError: a marker that means nothing.
+        ReplayError: a marker that means nothing.
     """
     merged: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(MARKER))):
         if mark.args:
-            raise _refused(item, f"takes named arguments only, not {', '.join(map(repr, mark.args))}")
+            raise _refused(f"takes named arguments only, not {', '.join(map(repr, mark.args))}")
         merged.update(mark.kwargs)
     names = [field.name for field in fields(Marked)]
     for name in merged:
         if name not in names:
-            raise _refused(item, f"has no argument {name!r}, only {', '.join(names)}")
+            raise _refused(f"has no argument {name!r}, only {', '.join(names)}")
     for name, words in (("matching", MATCHINGS), ("leftover", ("error", "report")), ("allow_network", (True, False))):
         if name in merged and merged[name] not in words:
-            raise _refused(item, f"has {name}={merged[name]!r}, not one of {', '.join(map(repr, words))}")
+            raise _refused(f"has {name}={merged[name]!r}, not one of {', '.join(map(repr, words))}")
     given = merged.get("name")
     if given is not None and not (isinstance(given, str) and _GIVEN.fullmatch(given) and len(given) <= LONGEST):
-        raise _refused(item, f"has name={given!r}; a name is made of ASCII letters, digits, '_', '-' and '.', {LONGEST} at most")
+        raise _refused(f"has name={given!r}; a name is made of ASCII letters, digits, '_', '-' and '.', {LONGEST} at most")
     return Marked(**merged)
 
 
-def _refused(item: pytest.Item, problem: str) -> pytest.UsageError:
-    return pytest.UsageError(f"{item.nodeid}: the marker {MARKER} {problem}")
+def _refused(problem: str) -> ReplayError:
+    return ReplayError(f"the marker {MARKER} {problem}")
 
 
 def trace_of(item: pytest.Function, name: str | None = None) -> Path:
@@ -86,13 +87,20 @@ def file_name(name: str, parameters: str = "") -> str:
     return f"{shown[:LONGEST - _DIGITS - 1]}~{digest}"
 
 
-def check_choices(items: Iterable[pytest.Item]) -> None:
-    """Refuse tests whose marker means nothing, and two that would share a trace."""
-    owner: dict[Path, str] = {}
+def refuse_wrong(items: Iterable[pytest.Item]) -> None:
+    """Have each test fail alone whose marker means nothing, or that would share the trace of one before it."""
+    owners: dict[Path, str] = {}
     for item in items:
-        if not isinstance(item, pytest.Function):
-            raise _refused(item, "is for test functions, which this is not")
-        path = trace_of(item, marked(item).name)
-        other = owner.setdefault(path, item.nodeid)
-        if other != item.nodeid:
-            raise _refused(item, f"gives it the trace {path.name} that {other} has; give one of them another name")
+        try:
+            _check(item, owners)
+        except ReplayError as error:
+            item.stash[REFUSED] = error
+
+
+def _check(item: pytest.Item, owners: dict[Path, str]) -> None:
+    if not isinstance(item, pytest.Function):
+        raise _refused("is for test functions, which this is not")
+    path = trace_of(item, marked(item).name)
+    owner = owners.setdefault(path, item.nodeid)
+    if owner != item.nodeid:
+        raise _refused(f"gives this test the trace {path.name} that {owner} has; give one of them another name")

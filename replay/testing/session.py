@@ -2,8 +2,8 @@
 
 Everything in that span is the test's, wherever it runs: in its function, its fixtures, tasks and threads. Fixtures that outlive the test are not: they
 run for whichever test comes first, so their calls would stand in the trace of a test by chance, and are refused in each mode alike.
-The trace is kept when all parts of the test have gone well. Calls made in the teardown are marked as such, since they are not yet left over
-when the test function ends.
+The trace is kept when the test has ended as it is expected to: it passed, skipped itself after a call, or failed where that is expected; and its
+teardown went well. Calls made in the teardown are marked as such, since they are not yet left over when the test function ends.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from replay.scripts.substitute import left_over
 from replay.session import Session
 from replay.testing.keys import TEST
 from replay.testing.marks import Marked, marked, trace_of
+from replay.testing.unrecorded import first_recording, unrecorded
 
 R = TypeVar("R")
 
@@ -43,10 +44,12 @@ class TracedTest:
         self.session = session
         self.trace = trace
         self.over = False  # the test function has ended
-        self.passed = False  # and well
-        self.kept = False  # the trace holds what was recorded
+        self.expected = False  # the test has ended as it should
+        self.skipped = False  # by skipping itself
+        self.kept = ""  # what became of what was recorded: written, unchanged, lost; or nothing was
         self.shown: BaseException | None = None  # the error that a report has shown already
         self.unused: list[str] = []
+        self._ending: ReplayError | None = None  # what its end shows, no call having shown anything
         self._strict = strict
         self._spoilt = False
         self._stash = stash
@@ -83,10 +86,12 @@ class TracedTest:
         """Mark the calls from now on as those of the teardown."""
         self._stand_in(TearingDown(self.session))
 
-    def went(self, *, well: bool) -> None:
-        """Take how the test function went, or a part of it before it is over."""
-        self._spoilt = self._spoilt or not well
-        self.passed = self.over and not self._spoilt
+    def went(self, report: pytest.TestReport) -> None:
+        """Take how a part of the test went: its setup, which may end it; its function, or a part of that before it is over."""
+        self._spoilt = self._spoilt or report.failed
+        ended = self.over if report.when == "call" else report.skipped
+        self.expected = ended and not self._spoilt
+        self.skipped = ended and report.skipped and not hasattr(report, "wasxfail")
 
     def problem(self, *, well: bool, after: bool = False) -> ReplayError | None:
         """Return what the session holds against a test that went well or not, the program having hidden it or not.
@@ -97,27 +102,46 @@ class TracedTest:
         if hidden is not None or not well or not self._strict:
             return hidden
         unused = [call for call in self.session.unused if after or call.facts.get(PART) != TEARDOWN]
-        return left_over(unused) if unused else None
+        self._ending = left_over(unused) if unused else None
+        return self._ending
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the test has done otherwise than its trace, or has none to hold on to."""
+        return self.session.problem is not None or self._ending is not None
 
     def close(self, error: BaseException | None) -> None:
-        """Keep the trace if the test went well, `error` being what its teardown raised; else leave the trace as it was.
+        """Keep the trace if the test ended as expected, `error` being what its teardown raised; else leave the trace as it was.
 
         Raises:
             ReplayError: what the session holds against the teardown.
         """
         ambient.set_environment(environ.handed_session)
         del self._stash[TEST]
-        well = self.passed and error is None
-        problem = self.problem(well=well, after=True)
-        if problem is None and well:
-            self.unused = [f"step {call.step}  {described(call)}" for call in self.session.unused]
-            self.session.__exit__(None, None, None)
-            self.kept = _stamp(self.trace) != self._before
+        well = self.expected and error is None
+        problem = self.problem(well=well and not self.skipped, after=True)
+        if problem is None and well and not (self.skipped and self.session.ran == 0):
+            self._finish()
             return
-        failure = problem or error or ReplayError("the test did not pass")
+        self.kept = "lost" if self.session.ran else ""
+        failure = problem or error or ReplayError("the test did not end as expected")
         self.session.__exit__(type(failure), failure, None)
         if problem is not None and problem is not self.shown and problem is not error:
             raise problem
+
+    def _finish(self) -> None:
+        if not self.skipped:  # who skips says that the rest is not for now
+            self.unused = [f"step {call.step}  {described(call)}" for call in self.session.unused]
+        try:
+            self.session.__exit__(None, None, None)
+        except ReplayError as error:
+            self._ending = error
+            raise
+        after = _stamp(self.trace)
+        if after != self._before:
+            self.kept = "written"
+        elif self.session.ran:
+            self.kept = "unchanged" if after else "lost"
 
     def summary(self, root: Path) -> dict[str, Any]:
         """Return what the summary of the run says of the test, as plain data."""
@@ -185,20 +209,28 @@ def open_test(item: pytest.Function, mode: Mode) -> TracedTest:
     """Open the session of a test.
 
     Raises:
-        TraceError: the trace cannot be used; or there is none, and this run may not record one.
+        ReplayError: the marker means nothing.
+        TraceError: the trace cannot be used.
     """
     says: Marked = marked(item)
     trace = trace_of(item, says.name)
-    if mode == "none" and not os.path.lexists(trace):
-        shown = os.path.relpath(trace, item.config.invocation_params.dir)
-        raise TraceError("trace_missing", f"this test has no trace; record it: {command(item, 'once')}", path=shown)
     config = item.config
     strict = bool(config.getoption("--rag-replay-strict") or config.getini("rag_replay_strict") or says.leftover == "error")
-    options = ReplayOptions(matching=says.matching, leftover="report", allow_network=says.allow_network)
-    test = TracedTest(use_trace(mode, trace, replaying=options), trace, strict=strict, stash=config.stash)
+    test = TracedTest(_session(item, mode, trace, says), trace, strict=strict, stash=config.stash)
     test.open()
     item.stash[TEST] = test
     return test
+
+
+def _session(item: pytest.Item, mode: Mode, trace: Path, says: Marked) -> Session:
+    if os.path.lexists(trace):
+        options = ReplayOptions(matching=says.matching, leftover="report", allow_network=says.allow_network)
+        return use_trace(mode, trace, replaying=options)
+    if mode != "none":
+        return first_recording(mode, trace)
+    missing = TraceError("trace_missing", f"this test has no trace; record it: {command(item, 'once')}",
+                         path=os.path.relpath(trace, item.config.invocation_params.dir))
+    return unrecorded(trace, missing, allow_network=says.allow_network)
 
 
 def command(item: pytest.Item, mode: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from replay.reports.display import clean, plural
 from replay.testing.keys import ON_REPORT
 
+_ENDS: Final = {"written": "wrote", "lost": "not written, since the test did not end as expected:"}
 LISTED: Final = 10  # files and calls shown where pytest is not verbose
 
 
@@ -25,14 +26,16 @@ def write_summary(terminal: pytest.TerminalReporter, mode: str, reports: Iterabl
 def lines(tests: dict[str, dict[str, Any]], shown: int | None = LISTED) -> list[str]:
     """Return the lines of the section, given what is known of each test by its node id."""
     answered = sum(test["answered"] for test in tests.values())
-    kept = [test for test in tests.values() if test["kept"]]
-    lost = [test for test in tests.values() if test["ran"] and not test["kept"]]
+    by_end = {end: [test for test in tests.values() if test["kept"] == end] for end in ("written", "unchanged", "lost")}
+    recorded = sum(test["ran"] for end in ("written", "unchanged") for test in by_end[end])
     parts = [plural(len(tests), "tests"), f"{plural(answered, 'calls')} answered from traces"]
-    if kept:
-        parts.append(f"{plural(sum(test['ran'] for test in kept), 'calls')} recorded")
+    if recorded:
+        parts.append(f"{plural(recorded, 'calls')} recorded")
     found = [", ".join(parts)]
-    found += _list("wrote", [test["trace"] for test in kept], shown)
-    found += _list("not written, since the test did not pass:", [test["trace"] for test in lost], shown)
+    if by_end["unchanged"]:
+        found.append(f"  {plural(len(by_end['unchanged']), 'traces')} left as recorded before: the calls were the same")
+    for end, head in _ENDS.items():
+        found += _list(head, [test["trace"] for test in by_end[end]], shown)
     for node, test in tests.items():
         if test["unused"]:
             found.append(f"{clean(node)} did not ask for {plural(len(test['unused']), 'recorded calls')} of {clean(test['trace'])}")

@@ -10,7 +10,7 @@ inserted at the first line that does not follow. A seal (see `replay.tracefile.s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -24,24 +24,35 @@ _SEAL_BYTES: Final = 1024  # more than a seal takes
 _END: Final = re.compile(rb',"seq":(\d{1,19}),"prev":"([0-9a-f]{64})"(?:,"seal":\{[^{}]*\})?,"sha256":"([0-9a-f]{64})"\}$')
 
 
-def link(front: bytes, body: bytes, seq: int, prev: str) -> bytes:
-    """Return a line up to where its seal and digest will stand: `front`, and what is between the braces of the JSON object `body`."""
-    return b"".join((front, memoryview(body)[1:-1], b',"seq":%d,"prev":"%b"' % (seq, prev.encode())))
+def link(front: bytes, body: bytes, seq: int, prev: str, seal: Callable[[str], bytes] | None = None) -> tuple[memoryview, bytes, str]:
+    """Make a line of `front` and what is between the braces of the JSON object `body`, which has at least one field.
+
+    Return what follows `front`, in two parts, the second with a line end; and the line's digest (hex). `seal` seals the line,
+    given its digest without a seal. Nothing of the body is copied.
+    """
+    fields = memoryview(body)[1:-1]
+    tail = b',"seq":%d,"prev":"%b"' % (seq, prev.encode())
+    hashed = sha256(front)
+    hashed.update(fields)
+    if seal is not None:
+        unsealed = hashed.copy()
+        unsealed.update(tail)
+        tail = with_seal(tail, seal(unsealed.hexdigest()))
+    hashed.update(tail)
+    digest = hashed.hexdigest()
+    return fields, b'%b%b%b"}\n' % (tail, _MARK, digest.encode()), digest
 
 
 def end(linked: bytes) -> tuple[bytes, str]:
-    """Return what ends a linked line (without a line end), and its digest."""
+    """Return what ends a line that has all but its digest (without a line end), and that."""
     digest = sha256(linked).hexdigest()
     return b'%b%b"}' % (_MARK, digest.encode()), digest
 
 
 def stamp(body: bytes, seq: int, prev: str, seal: bytes | None = None) -> tuple[bytes, str]:
     """Return the line of `body` (a JSON object with at least one field), without a line end, and its digest (hex)."""
-    linked = link(b"{", body, seq, prev)
-    if seal is not None:
-        linked = with_seal(linked, seal)
-    rest, digest = end(linked)
-    return linked + rest, digest
+    fields, tail, digest = link(b"{", body, seq, prev, None if seal is None else lambda _digest: seal)
+    return b"".join((b"{", fields, tail[:-1])), digest
 
 
 def with_seal(linked: bytes, seal: bytes) -> bytes:

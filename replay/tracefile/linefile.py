@@ -2,6 +2,7 @@
 
 Each append takes the file's lock, looks whether others wrote in between, and writes one whole line. What a process leaves that is killed in
 the middle of a write is cut off by whoever comes next, and kept in a file beside the trace. A write that fails leaves no part of a line.
+Nothing follows where something of the trace is gone, or where another file stands in its place.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Final
 
 from replay.errors import TraceError
@@ -20,6 +20,11 @@ from replay.tracefile.reader import LINE_BYTES
 
 _COMPLETED: Final = b'{"kind":"run_completed"'
 _TAIL_BYTES: Final = 1 << 14  # read first when another process has written; doubled until it holds the last line
+_LOOK: Final = 64  # appends after which to look whether the file is still in its place
+
+# The path of every event that is recorded.
+_flock, _lseek, _writev, _link = fcntl.flock, os.lseek, os.writev, chain.link
+_LOCK_EX, _LOCK_UN, _SEEK_END = fcntl.LOCK_EX, fcntl.LOCK_UN, os.SEEK_END
 
 _OPEN: Final[weakref.WeakSet[LineFile]] = weakref.WeakSet()
 
@@ -38,41 +43,43 @@ class LineFile:
         self._seq = 0
         self._head = chain.START
         self._size = 0  # of the file as we left it
+        self._unseen = 0  # appends since the last look at the path
         _OPEN.add(self)
 
-    def append(self, events: Sequence[tuple[bytes, bytes]], *, seal: Callable[[str], bytes] | None = None, sync: bool = False) -> int:
+    def append(self, events: Sequence[tuple[bytes, bytes]], *, seal: Callable[[str], bytes] | None = None, sync: bool = False,
+               last: bool = False) -> int:
         """Write lines, in one write; return the number of the last. Each is given as `chain.link` takes it: front and JSON object.
 
-        `seal` seals the line, given its digest without a seal; `sync` waits for the disk.
+        `seal` seals the line, given its digest without a seal; `sync` waits for the disk; `last` looks whether the file is still there.
 
         Raises:
             OSError: nothing of the lines is in the file.
-            TraceError: trace_order where the run was completed, trace_large, or what stands at the file's end is no trace.
+            TraceError: trace_order where the run was completed, trace_large, trace_io where the file is gone, trace_tampered where a
+                part of it is, or what stands at its end is no trace.
         """
         with self._lock:
-            descriptor = self._own()
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            descriptor = self._descriptor
+            if descriptor is None:
+                descriptor = self._own()
+            _flock(descriptor, _LOCK_EX)
             try:
-                size = os.lseek(descriptor, 0, os.SEEK_END)
+                size = _lseek(descriptor, 0, _SEEK_END)
                 if size != self._size:
                     size = self._catch_up(descriptor, size)
+                self._unseen += 1
+                if last or self._unseen >= _LOOK:
+                    self._look()
                 seq, head = self._seq, self._head
-                parts: list[bytes] = []
+                parts: list[bytes | memoryview] = []
                 for front, body in events:
-                    linked = chain.link(front, body, seq, head)
-                    if seal is not None:
-                        linked = chain.with_seal(linked, seal(sha256(linked).hexdigest()))
-                    rest, head = chain.end(linked)
+                    fields, rest, head = _link(front, body, seq, head, seal)
                     seq += 1
-                    parts += (linked, rest, b"\n")
-                data = b"".join(parts)
-                if len(data) > LINE_BYTES:
-                    raise TraceError("trace_large", f"an event of {len(data)} bytes is longer than a line may be", path=self.path)
-                self._write(descriptor, data, size, sync=sync)
-                self._seq, self._head, self._size = seq, head, size + len(data)
+                    parts += (front, fields, rest)
+                self._size = size + self._write(descriptor, parts, size, sync=sync)
+                self._seq, self._head = seq, head
                 return seq - 1
             finally:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                _flock(descriptor, _LOCK_UN)
 
     def catch_up(self) -> None:
         """Go to the end of a trace that others wrote, and cut off a torn last line.
@@ -101,27 +108,49 @@ class LineFile:
     def _own(self) -> int:
         if self._descriptor is None:
             descriptor = open_to_append(self.path)
-            status = os.fstat(descriptor)
-            if (status.st_dev, status.st_ino) != self._identity:
+            try:
+                self._check(os.fstat(descriptor))
+            except TraceError:
                 os.close(descriptor)
-                raise TraceError("trace_io", "another file has taken its place", path=self.path)
+                raise
             self._descriptor = descriptor
         return self._descriptor
 
-    def _write(self, descriptor: int, data: bytes, size: int, *, sync: bool) -> None:
-        """Append all of `data` to a file of `size` bytes, or nothing."""
+    def _look(self) -> None:
+        """Look whether what we write to is what others find at the path."""
         try:
-            written = os.write(descriptor, data)
-            while written < len(data):  # the disk is full, which the next write says; or a signal came
-                written += os.write(descriptor, memoryview(data)[written:])
+            self._check(os.stat(self.path))  # noqa: PTH116 - a pathlib path would have to be made first
+        except FileNotFoundError:
+            raise TraceError("trace_io", "somebody has removed it while it was written", path=self.path) from None
+        self._unseen = 0
+
+    def _check(self, status: os.stat_result) -> None:
+        if (status.st_dev, status.st_ino) != self._identity:
+            raise TraceError("trace_io", "another file has taken its place", path=self.path)
+
+    def _write(self, descriptor: int, parts: list[bytes | memoryview], size: int, *, sync: bool) -> int:
+        """Append all parts to a file of `size` bytes, or nothing; return how many bytes they have."""
+        length = sum(map(len, parts))
+        if length > LINE_BYTES:
+            raise TraceError("trace_large", f"an event of {length} bytes is longer than a line may be", path=self.path)
+        try:
+            written = _writev(descriptor, parts) if parts else 0
+            if written < length:  # the disk is full, which the next write says; or a signal came
+                data = memoryview(b"".join(parts))
+                while written < length:
+                    written += os.write(descriptor, data[written:])
             if sync:
                 os.fsync(descriptor)
         except OSError:
             os.ftruncate(descriptor, size)
             raise
+        return length
 
     def _catch_up(self, descriptor: int, size: int) -> int:
         """Read number and digest of the last line that another process wrote; return the size of the file up to its end."""
+        if size < self._size:
+            raise TraceError("trace_tampered", f"somebody has cut it from {self._size} to {size} bytes while it was written", path=self.path)
+        self._unseen = _LOOK
         span = min(_TAIL_BYTES, size)
         while True:
             tail = os.pread(descriptor, span, size - span)

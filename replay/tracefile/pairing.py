@@ -69,7 +69,8 @@ def ending_of(event: Event) -> Ending:
     """Read how a call ended off its result event."""
     raised = event.fields.get("raised")
     if isinstance(raised, dict):
-        return Raised(str(raised.get("type", "")), str(raised.get("message", "")), raised.get("args"))
+        message = raised.get("message")  # null where it is in a file of its own
+        return Raised(str(raised.get("type", "")), "" if message is None else str(message), raised.get("args"))
     if event.fields.get("cancelled") is True:
         return Cancelled()
     return Returned(event.fields.get(RESULTS[event.kind].result_field))

@@ -1,13 +1,13 @@
 """Reading a trace event by event, in bounded memory.
 
-Tolerated are a byte order mark, blank lines, CRLF line ends, fields and kinds that are newer than this reader, and a torn last line: a
-writer that was killed leaves one. A bad line that ends in a line end is damage, and so are zero bytes, which a power loss leaves.
+Tolerated are CRLF line ends, fields and kinds that are newer than this reader, and a torn last line: a writer that was killed leaves one. So
+are a byte order mark and blank lines, unless a hash chain is checked. A bad line that ends in a line end is damage, and so are zero
+bytes, which a power loss leaves. Where there is no event at all, the trace is empty, whatever else stands there.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from replay.jsontext import decode
 from replay.tracefile.bodies import restore
 from replay.tracefile.chain import Chain
 from replay.tracefile.events import KINDS, OLDEST_VERSION, SCHEMA_VERSION, SEED_PURPOSE, WRITER, problem_of
+from replay.tracefile.files import open_regular, reason_of
 
 LINE_BYTES: Final = 128 << 20
 _BLOCK_BYTES: Final = 1 << 20
@@ -41,7 +42,7 @@ class EventReader:
     `chain` what is known of the hash chain. `text` and `offset` are the bytes of the event given last and where they begin.
 
     Raises (while iterating):
-        TraceError: trace_missing, trace_io, trace_line, trace_large, trace_version, trace_tampered, trace_body.
+        TraceError: trace_missing, trace_empty, trace_io, trace_line, trace_large, trace_version, trace_tampered, trace_body.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = False, chain: Literal["check", "ignore"] = "ignore",
@@ -61,6 +62,7 @@ class EventReader:
         self._checks = chain == "check"
         self._restores = bodies == "read"
         self._file = file
+        self._foreign: tuple[int, str] | None = None  # line and name of the first thing that no recorder of chained traces writes
 
     def __iter__(self) -> Iterator[Event]:
         """Give the events in their order."""
@@ -74,13 +76,15 @@ class EventReader:
         seq = 0
         for number, (offset, data, ended) in enumerate(split_lines(file, self.path), 1):
             text = data.removesuffix(b"\r")
-            if number == 1:
+            if number == 1 and text.startswith(_BOM):
                 text = text.removeprefix(_BOM)
+                self._note_foreign(number, "a byte order mark")
             if not text.strip():
+                self._note_foreign(number, "a blank line")
                 continue
             event = self._parsed(text, number) if ended else self._last(text, number)
             if event is None:
-                return
+                break
             self._check(text, event, number)
             seq += 1
             kind = event["kind"]
@@ -91,6 +95,14 @@ class EventReader:
                 restore(self.path, event, number)
             self.text, self.offset = text, offset
             yield Event(seq - 1, number, kind, event)
+        if seq == 0:
+            raise TraceError("trace_empty", "the trace is empty" if not self.torn else "the trace is empty: there is no whole line in it",
+                             path=self.path)
+
+    def _note_foreign(self, number: int, what: str) -> None:
+        if self._checks and self.chain.chained:
+            raise self._error("trace_tampered", f"{what}, which the recorder did not write", number)
+        self._foreign = self._foreign or (number, what)
 
     def _parsed(self, text: bytes, number: int) -> dict[str, Any]:
         if b"\0" in text:
@@ -120,8 +132,11 @@ class EventReader:
 
     def _check(self, text: bytes, event: dict[str, Any], number: int) -> None:
         problem = self.chain.problem(text, event)
-        if problem and self._checks:
-            raise self._error("trace_tampered", problem, number)
+        if self._checks:
+            if problem:
+                raise self._error("trace_tampered", problem, number)
+            if self._foreign is not None and self.chain.chained:
+                self._note_foreign(*self._foreign)
         problem = problem_of(event)
         if problem:
             raise self._error("trace_line", problem, number)
@@ -146,20 +161,19 @@ class Prelude:
     started: dict[str, Any]
 
 
-def read_prelude(events: Iterator[Event], path: str) -> Prelude:
-    """Take header, seed and start from the front of a trace of this recorder.
+def read_prelude(events: Iterator[Event], path: str, *, foreign: bool = False) -> Prelude:
+    """Take header, seed and start from the front of a trace: of this recorder, or with `foreign` of any.
 
     Raises:
-        TraceError: trace_empty, trace_header, trace_alien, trace_seed, trace_order.
+        TraceError: trace_header, trace_alien, trace_seed, trace_order.
     """
     header = next(events, None)
-    if header is None:
-        raise TraceError("trace_empty", "the trace is empty", path=path)
-    if header.kind != "schema_header":
-        raise TraceError("trace_header", "the trace is missing its schema_header, which is the first line", path=path, line=header.line)
+    if header is None or header.kind != "schema_header":
+        raise TraceError("trace_header", "the trace is missing its schema_header, which is the first line", path=path,
+                         line=header.line if header is not None else 1)
     writer = header.fields["writer"]
-    if writer != WRITER:
-        msg = f"the trace was written by {writer!r}; only traces of {WRITER!r} are replayed and continued here"
+    if writer != WRITER and not foreign:
+        msg = f"it was written by {writer!r}; only traces of {WRITER!r} can be replayed or continued. It can be shown and compared"
         raise TraceError("trace_alien", msg, path=path, line=header.line)
     seed = next(events, None)
     if seed is None or seed.kind != "seed_read" or seed.fields["purpose"] != SEED_PURPOSE:
@@ -179,16 +193,11 @@ def open_trace(path: str) -> BinaryIO:
         TraceError: trace_missing, or trace_io where it cannot be opened or is no regular file.
     """
     try:
-        # without O_NONBLOCK a pipe would wait for its writer
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+        return open_regular(path)
     except FileNotFoundError:
         raise TraceError("trace_missing", "there is no such trace; record it first", path=path) from None
     except (OSError, ValueError) as error:
-        raise TraceError("trace_io", f"it cannot be opened: {getattr(error, 'strerror', error)}", path=path) from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise TraceError("trace_io", "this is no regular file", path=path)
-    return file
+        raise TraceError("trace_io", f"it cannot be opened: {reason_of(error)}", path=path) from error
 
 
 def split_lines(file: BinaryIO, path: str) -> Iterator[tuple[int, bytes, bool]]:

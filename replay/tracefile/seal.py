@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import shlex
 import stat
 import threading
 from hashlib import sha256
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from replay.errors import ReplayError, TraceError
 from replay.jsontext import decode, encode
 from replay.tracefile import chain
+from replay.tracefile.files import open_regular, reason_of
 from replay.tracefile.reader import EventReader, open_trace
 
 if TYPE_CHECKING:
@@ -50,13 +52,15 @@ def make_key(path: str | os.PathLike[str]) -> str:
 
 def load_private(path: str | os.PathLike[str]) -> Ed25519PrivateKey:
     """Read a private key that `make_key` wrote."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    data = _read_key(path, f"; make one with: rag trace seal TRACE --key {shlex.quote(os.fspath(path))} --make-key")
     try:
-        key = load_pem_private_key(_read_key(path), password=None)
-    except (ValueError, TypeError) as error:
-        raise ReplayError(f"key {os.fspath(path)!r}: this is no unencrypted private key in PEM form ({error})") from None
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # what they say is for those who program with keys
+        raise ReplayError(f"key {os.fspath(path)!r}: this is no unencrypted private key in PEM form") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise ReplayError(f"key {os.fspath(path)!r}: traces are sealed with Ed25519 keys; this is another kind")
     return key
@@ -64,13 +68,15 @@ def load_private(path: str | os.PathLike[str]) -> Ed25519PrivateKey:
 
 def load_public(path: str | os.PathLike[str]) -> Ed25519PublicKey:
     """Read a public key that `make_key` wrote."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+    data = _read_key(path, "")
     try:
-        key = load_pem_public_key(_read_key(path))
-    except ValueError as error:
-        raise ReplayError(f"key {os.fspath(path)!r}: this is no public key in PEM form ({error})") from None
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        raise ReplayError(f"key {os.fspath(path)!r}: this is no public key in PEM form") from None
     if not isinstance(key, Ed25519PublicKey):
         raise ReplayError(f"key {os.fspath(path)!r}: traces are sealed with Ed25519 keys; this is another kind")
     return key
@@ -81,12 +87,14 @@ def key_id(key: Ed25519PublicKey) -> str:
     return sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
-def _read_key(path: str | os.PathLike[str]) -> bytes:
+def _read_key(path: str | os.PathLike[str], advice: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             return file.read(1 << 16)
-    except OSError as error:
-        raise ReplayError(f"key {os.fspath(path)!r}: {error.strerror}") from None
+    except FileNotFoundError:
+        raise ReplayError(f"key {os.fspath(path)!r}: there is no such file{advice}") from None
+    except (OSError, ValueError) as error:
+        raise ReplayError(f"key {os.fspath(path)!r}: it cannot be read: {reason_of(error)}") from None
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
@@ -94,8 +102,10 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-    except OSError as error:
-        raise ReplayError(f"key {str(path)!r}: {error.strerror}; a key is never overwritten") from None
+    except FileExistsError:
+        raise ReplayError(f"key {str(path)!r}: there is a file already; a key is never overwritten") from None
+    except (OSError, ValueError) as error:
+        raise ReplayError(f"key {str(path)!r}: it cannot be written: {reason_of(error)}") from None
 
 
 # --- sealing ---
@@ -122,6 +132,15 @@ def problem_of_seal(key: Ed25519PublicKey, seal: dict[str, Any], line: bytes) ->
     return ""
 
 
+def check_sealable(path: str | os.PathLike[str]) -> None:
+    """Raise what `seal_trace` would raise whatever the key: before one is made for nothing.
+
+    Raises:
+        TraceError: trace_incomplete, trace_tampered, trace_missing, …
+    """
+    _last_line(os.fspath(path))
+
+
 def seal_trace(path: str | os.PathLike[str], key: Ed25519PrivateKey, *, force: bool = False) -> bool:
     """Seal a complete, intact trace in place; return False where this key's seal stands there already.
 
@@ -130,8 +149,8 @@ def seal_trace(path: str | os.PathLike[str], key: Ed25519PrivateKey, *, force: b
     Raises:
         TraceError: the trace is incomplete (trace_incomplete), changed (trace_tampered), sealed otherwise (trace_exists), …
     """
+    line, offset = _last_line(os.fspath(path))
     target = os.path.realpath(path)
-    line, offset = _last_line(target)
     hashed, present = chain.unseal(line)
     if present is not None and not force:
         if not problem_of_seal(key.public_key(), decode(present), line):

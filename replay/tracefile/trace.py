@@ -19,7 +19,7 @@ from replay.errors import TraceError
 from replay.jsontext import Json, decode, match_key
 from replay.recorder import Cancelled, Ending, Raised, Returned
 from replay.tracefile.bodies import check_bodies, restore
-from replay.tracefile.events import METADATA_KINDS, REQUESTS, Request
+from replay.tracefile.events import METADATA_KINDS, REQUESTS, WRITER, Request
 from replay.tracefile.reader import Event, EventReader, open_trace, read_prelude
 
 _CALLS: Final = {request.call_event: request for request in REQUESTS.values()}
@@ -138,6 +138,8 @@ class RecordedCall:
             return Cancelled()
         raised = result.get("raised")
         if raised is not None:
+            if not _is_raised(raised):  # what a body put there
+                raise TraceError("trace_body", "raised must be an object with type and message", path=self._source.path, line=self.result_line)
             return Raised(raised["type"], raised["message"], raised.get("args"))
         return Returned(result[REQUESTS[self.kind].result_field])
 
@@ -161,7 +163,8 @@ class Trace:
     """A recorded run.
 
     `header` and `completed` are the whole events; `others` are the events between that are neither call nor result and that a replay
-    does not pass over. `event_count` counts every event, unknown kinds too.
+    does not pass over. `event_count` counts every event, unknown kinds too. `folder` is where
+    the command ran, as seen from the trace's folder.
     """
 
     path: str
@@ -177,14 +180,16 @@ class Trace:
     notices: tuple[str, ...]
     skipped: dict[str, int]
     event_count: int
+    folder: str | None = None
 
 
 def load_trace(path: str | os.PathLike[str], *, verify: bool = True, incomplete: bool = False, strict: bool = False,
-               memory_bytes: int = 64 << 20) -> Trace:
+               foreign: bool = False, memory_bytes: int = 64 << 20) -> Trace:
     """Read a trace for replay. A trace that cannot be replayed is an error here, before anything runs.
 
-    `verify` holds the hash chain, where there is one, and the files with large values against what the trace says. `incomplete` accepts
-    a run that did not come to its end. A file of more than `memory_bytes` is not held in memory; a smaller one takes a few times its size.
+    `verify` holds the hash chain, which a trace of this recorder has to have, and the files with large values against what the trace
+    says. `incomplete` accepts a run that did not come to its end, and `foreign` a trace of another recorder, to be looked at. A
+    file of more than `memory_bytes` is not held in memory; a smaller one takes a few times its size.
 
     Raises:
         TraceError: trace_missing, trace_empty, trace_header, trace_alien, trace_version, trace_seed, trace_order, trace_line,
@@ -199,7 +204,7 @@ def load_trace(path: str | os.PathLike[str], *, verify: bool = True, incomplete:
             data = _read_all(file, name)
             source, stream = _Held(name, data), io.BytesIO(data)
         reader = EventReader(name, strict=strict, chain="check" if verify else "ignore", bodies="leave", file=stream)
-        return _Loader(source, reader, verify=verify).load(incomplete=incomplete)
+        return _Loader(source, reader, verify=verify).load(incomplete=incomplete, foreign=foreign)
 
 
 def _read_all(file: BinaryIO, path: str) -> bytes:
@@ -222,10 +227,12 @@ class _Loader:
         self._latest: RecordedCall | None = None  # the call whose result comes next where results name no call
         self._completed: dict[str, Any] | None = None
 
-    def load(self, *, incomplete: bool) -> Trace:
+    def load(self, *, incomplete: bool, foreign: bool) -> Trace:
         path = self._source.path
         events = self._restored(iter(self._reader))
-        prelude = read_prelude(events, path)
+        prelude = read_prelude(events, path, foreign=foreign)
+        if self._verify and prelude.header["writer"] == WRITER and not self._reader.chain.chained:
+            raise TraceError("trace_tampered", "it carries no hash chain, which every trace of this recorder has", path=path, line=1)
         run_id = prelude.header["run_id"]
         for event in events:
             if self._completed is not None:
@@ -235,10 +242,11 @@ class _Loader:
             self._take(event)
         if self._completed is None and not incomplete:
             raise TraceError("trace_incomplete", "the run did not come to its end; there is no run_completed", path=path)
-        command = prelude.started.get("command")
+        command, folder = prelude.started.get("command"), prelude.started.get("folder")
         return Trace(path, run_id, prelude.header, prelude.seed["value"], prelude.started["agent"], prelude.started["args"],
                      command if isinstance(command, list) else None, self._completed, tuple(self._calls), tuple(self._others),
-                     tuple(self._reader.notices), dict(self._reader.skipped), self._reader.chain.count)
+                     tuple(self._reader.notices), dict(self._reader.skipped), self._reader.chain.count,
+                     folder if isinstance(folder, str) else None)
 
     def _restored(self, events: Iterator[Event]) -> Iterator[Event]:
         """Check the bodies of each event; put those in their places that are not read later."""
@@ -294,7 +302,7 @@ class _Loader:
             problem = "call must be the number of an event"
         elif type(fields.get("cancelled", False)) is not bool:
             problem = "cancelled must be a boolean"
-        elif raised is not None and not _is_raised(raised):
+        elif raised is not None and not _is_raised(_with_bodies(raised, fields.get("bodies"))):
             problem = "raised must be an object with type and message"
         elif type(fields.get("facts", {})) is not dict:
             problem = "facts must be an object"
@@ -303,6 +311,11 @@ class _Loader:
 
     def _misplaced(self, event: Event, message: str) -> TraceError:
         return TraceError("trace_order", message, path=self._source.path, line=event.line)
+
+
+def _with_bodies(raised: Json, bodies: Json) -> Json:
+    """Put a text in the place of the one that is in a file of its own."""
+    return {**raised, "message": ""} if type(raised) is dict and type(bodies) is dict and "/raised/message" in bodies else raised
 
 
 def _is_raised(raised: Json) -> bool:

@@ -122,10 +122,6 @@ class _Check:
     def _end(self) -> None:
         verdict = self._verdict
         chain_ = self._reader.chain
-        if chain_.count == 0:
-            if self._reader.torn:
-                raise self._finding("the trace is cut off in its first line", 1)
-            raise TraceError("trace_empty", "the trace is empty", path=self._path)
         after = self._last_line + 1
         if verdict.complete and self._reader.torn:
             raise self._finding("something follows run_completed", after)
@@ -137,7 +133,7 @@ class _Check:
             verdict.ok = True
             if not verdict.complete:
                 verdict.line = after
-                verdict.problem = f"the trace is cut off: there is no run_completed; the {verdict.events} events in front of it hold"
+                verdict.problem = f"there is no run_completed; the {verdict.events} events before it hold"
 
     def _finding(self, message: str, line: int) -> TraceError:
         return TraceError("trace_tampered", message, path=self._path, line=line)

@@ -19,16 +19,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from replay.errors import ReplayError, TraceError, TraceWarning, TraceWriteError
 from replay.jsontext import Json, decode, encode
-from replay.tracefile.bodies import move_out, write_body
+from replay.tracefile.bodies import folder_of, move_out, write_body
 from replay.tracefile.events import KINDS, LINE_FIELDS, SCHEMA_VERSION, SEED_PURPOSE, WRITER, ordered, problem_in
+from replay.tracefile.files import reason_of
 from replay.tracefile.linefile import LineFile, open_to_append
 from replay.tracefile.reader import EventReader, read_prelude
+from replay.tracefile.staged import hold, release
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from typing_extensions import Self
 
 _DRAWS: Final = 16  # of a run id that no file has yet
+_NAME_BYTES: Final = 255 - len(folder_of(""))  # a file's name, so that its folder's is none too long
+_HEADS: Final = {kind: b'{"kind":"%b","ts_ms":' % kind.encode() for kind in KINDS}
 
 
 def now_ms() -> int:
@@ -64,7 +68,7 @@ class TraceWriter:
         """Write to an open file."""
         self.path = file.path
         self.run_id = run_id
-        self._run_id = encode(run_id)
+        self._run_id = b',"run_id":%b,' % encode(run_id)
         self.seed = seed
         self._file = file
         self._redactor = redactor
@@ -77,10 +81,12 @@ class TraceWriter:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], *, agent: str, args: list[Json], redactor: Redacts,
-               options: WriterOptions = WriterOptions(), command: list[str] | None = None,
+               options: WriterOptions = WriterOptions(), command: list[str] | None = None, folder: str | None = None,
                clock_ms: Callable[[], int] = now_ms, entropy: Callable[[int], bytes] = os.urandom,
                seal_key: Ed25519PrivateKey | None = None, source_path: str | None = None) -> Self:
         """Begin a new trace: header, seed, start. A folder gets a file named by the run; a file may not be there yet.
+
+        `folder` is where the command runs; it is written as seen from the trace's own folder, so that both may move together.
 
         Raises:
             TraceError: trace_exists, trace_io.
@@ -92,6 +98,8 @@ class TraceWriter:
         started: dict[str, Any] = {"agent": agent, "args": args}
         if command is not None:
             started["command"] = command
+        if folder is not None:
+            started["folder"] = os.path.relpath(os.path.realpath(folder), os.path.realpath(Path(file.path).parent))
         try:
             file.append([
                 writer._event("schema_header", {"version": SCHEMA_VERSION, "writer": WRITER, "commit_sha": None, "source_path": source_path}),
@@ -104,6 +112,7 @@ class TraceWriter:
             file.close()
             with suppress(OSError):
                 Path(file.path).unlink()  # ours, and not begun
+            release(file.path)
             if isinstance(error, OSError):
                 raise TraceError("trace_io", f"it cannot be written: {error.strerror}", path=file.path) from error
             raise
@@ -164,7 +173,7 @@ class TraceWriter:
 
             seal = partial(make_seal, self._seal_key)
         try:
-            step = self._append("run_completed", {"ok": ok, "result": result, "error": error}, seal)
+            step = self._append("run_completed", {"ok": ok, "result": result, "error": error}, seal, last=True)
         finally:
             self.close()
         if step >= 0:
@@ -175,13 +184,13 @@ class TraceWriter:
         self._closed = self._closed or "closed"
         self._file.close()
 
-    def _append(self, kind: str, fields: Mapping[str, Any], seal: Callable[[str], bytes] | None = None) -> int:
+    def _append(self, kind: str, fields: Mapping[str, Any], seal: Callable[[str], bytes] | None = None, *, last: bool = False) -> int:
         if self._closed:
             raise TraceWriteError(f"trace {self.path!r}: it is {self._closed}; nothing can be added to it")
         if self._failures:
             return self._failed(kind, None)
         try:
-            return self._file.append((self._event(kind, fields),), seal=seal, sync=self._options.fsync)
+            return self._file.append((self._event(kind, fields),), seal=seal, sync=self._options.fsync, last=last)
         except (OSError, TraceError) as error:
             return self._failed(kind, error)
 
@@ -197,7 +206,7 @@ class TraceWriter:
             redacted = _mended(kind, text, redacted)
         if len(redacted) > self._options.body_bytes:
             redacted = move_out(kind, redacted, self._options.body_bytes, self._keep)
-        return b'{"kind":"%b","ts_ms":%d,"run_id":%b,' % (kind.encode(), now, self._run_id), redacted
+        return b"%b%d%b" % (_HEADS[kind], now, self._run_id), redacted
 
     def _keep(self, body: bytes) -> None:
         write_body(self.path, body, entropy=self._entropy, fsync=self._options.fsync)
@@ -226,21 +235,28 @@ class TraceWriter:
 def _new_file(path: str | os.PathLike[str], draw: Callable[[], str]) -> tuple[LineFile, str]:
     """Make the file of a new run exclusively; return it and the run's id."""
     name = Path(path).absolute()
-    in_folder = name.is_dir() or os.fspath(path).endswith(os.sep)
     try:
+        in_folder = name.is_dir() or os.fspath(path).endswith(os.sep)
         folder = name if in_folder else name.parent
         if not folder.exists():  # a file in its place is refused below, by its true reason
             folder.mkdir(parents=True, exist_ok=True)
         for _ in range(_DRAWS):
             run_id = draw()
             file_name = str(name / f"{run_id}.jsonl" if in_folder else name)
+            if len(os.fsencode(os.path.basename(file_name))) > _NAME_BYTES:  # noqa: PTH119 - the name is not normalised
+                raise TraceError("trace_io", f"it cannot be created: its name may have {_NAME_BYTES} bytes", path=file_name)
+            hold(file_name)
             try:
                 return LineFile(file_name, open_to_append(file_name, os.O_CREAT | os.O_EXCL)), run_id
             except FileExistsError:
                 if not in_folder:
                     break
-    except OSError as error:
-        raise TraceError("trace_io", f"it cannot be created: {error.strerror}", path=str(name)) from error
+    except (OSError, ValueError) as error:
+        release(str(name))
+        raise TraceError("trace_io", f"it cannot be created: {reason_of(error)}", path=str(name)) from error
+    release(file_name)
+    if os.path.islink(file_name):  # noqa: PTH114 - as above
+        raise TraceError("trace_io", "this is a symbolic link; a trace is written to a new file", path=file_name)
     raise TraceError("trace_exists", "there is a file already; a trace is never written over", path=file_name)
 
 

@@ -67,10 +67,13 @@ def runner(folder: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def recording(folder: Path, *words: str) -> bytes:
-    """Record the program once, for tests that need a trace and not the recording; return the trace."""
+def recording(folder: Path, *words: str, trace: str = "t.jsonl") -> bytes:
+    """Record the program once, for tests that need a trace and not the recording; return the trace.
+
+    `trace` is its place as seen from the program, which it has to have in the tests too.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         Path("prog.py").write_text(PROGRAM)
-        record_command("t.jsonl", prog(*words)[1:], RecordOptions())
-    return (folder / "t.jsonl").read_bytes()
+        record_command(trace, prog(*words)[1:], RecordOptions())
+    return (folder / trace).read_bytes()

@@ -79,7 +79,8 @@ class TestRecord:
     def test_what_cannot_be_started_is_one_line_and_leaves_no_trace(self, run: Run, folder: Path) -> None:
         refused = run("record", "t.jsonl", "--", "no-such\x1b-program")
         assert (refused.code, refused.out) == (1, "")
-        assert one_line(refused.err) == "rag: error: the command 'no-such\\x1b-program' cannot be started: No such file or directory\n"
+        assert one_line(refused.err) == ("rag: error: the command 'no-such\\x1b-program' cannot be started: No such file or directory; "
+                                         "give one that can be behind --\n")
         assert not (folder / "t.jsonl").exists()
 
     @pytest.mark.parametrize(("arguments", "said"), [
@@ -92,6 +93,8 @@ class TestRecord:
         (("replay", "t.jsonl", "--differential", "--mutate", "1", "{}"), "--differential and --mutate are mutually exclusive"),
         (("replay", "t.jsonl", "--json", "x"), "--json needs --differential"), (("replay", "t.jsonl", "--svg", "x"), "--svg needs --differential"),
         (("replay", "t.jsonl", "--mutate", "one", "{}"), "--mutate"),
+        (("replay", "t.jsonl", "--mutate", "1"), "'--mutate' requires 2 arguments; see rag replay --help"),
+        (("replay", "--nonsense"), "No such option: --nonsense; see rag replay --help"),
     ])
     def test_usage_is_one_line(self, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str) -> None:
         monkeypatch.setenv("SHORT", "abc")
@@ -111,7 +114,7 @@ class TestRecord:
         done = run("record", "t.jsonl", "--fsync", "--body-bytes", "200", "--secret-env", "MINE", "--seal", "key", *prog("canary-value", "x" * 300))
         assert done.code == 0
         assert verify_trace("t.jsonl", load_public("key.pub")).seal == "valid"
-        assert list((folder / "t.bodies").iterdir())
+        assert list((folder / "t.jsonl.bodies").iterdir())
         assert not any(b"canary" in path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "ran")
         replayed = run("replay", "t.jsonl")
         assert replayed.code == 2
@@ -170,6 +173,8 @@ class TestReplay:
     def test_a_divergence_is_a_block_behind_what_the_program_printed(self, recorded: Run) -> None:
         done = recorded("replay", "t.jsonl", *prog("a", "c"))
         assert (done.code, done.out) == (1, "['a-0', 'a-1', 'a-2']\n")
+        assert done.err.count("  File ") == 1, "of the program's own frames there is one, and none of ours"
+        assert "\nreplay.errors.Divergence: replay divergence at step 5 (line 6): another call came than was recorded\nrag: " in done.err
         block = done.err[done.err.index("rag: replay divergence at step 5"):].splitlines()
         assert block[:4] == ["rag: replay divergence at step 5 (line 6): another call came than was recorded",
                              '  expected  search("b", 3)', '  got       search("c", 3)', '  differs at $[0]: "b" -> "c"']
@@ -203,7 +208,7 @@ class TestReplay:
             (folder / "t.jsonl").write_bytes(text)
         done = run("replay", "t.jsonl", *prog("a"))
         assert (done.code, done.out) == (3, "")
-        assert one_line(done.err).startswith(f"rag: error [{code}]: trace ")
+        assert one_line(done.err).startswith(f"rag: error [{code}]: trace 't.jsonl': "), "as it was typed"
         assert said in done.err
         assert not (folder / "ran").exists()
 
@@ -240,9 +245,10 @@ class TestReplay:
                                                 "see rag replay --help")
 
     def test_a_command_that_cannot_be_started_is_one_line(self, recorded: Run) -> None:
-        refused = recorded("replay", "t.jsonl", "--", "no-such-program")
-        assert refused.code == 1
-        assert refused.err.splitlines()[1:] == ["rag: error: the command 'no-such-program' cannot be started: No such file or directory"]
+        refused = recorded("replay", "t.jsonl", "--differential", "--json", "new/x", "--", "no-such-program")
+        assert (refused.code, Path("new").exists()) == (2, False)
+        assert one_line(refused.err.partition("\n")[2]) == ("rag: error: the command 'no-such-program' cannot be started: No such file or directory; "
+                                                            "give one that can be behind --\n")
 
     def test_keyed_matching(self, recorded: Run) -> None:
         swapped = prog("b", "a")
@@ -261,6 +267,43 @@ class TestReplay:
         done = recorded("replay", "t.jsonl", "--differential", "--json", "x.json", "--", "sh", "-c", "kill -TERM $PPID; exec sleep 600")
         assert (done.code, done.out, done.err.splitlines()[-1]) == (130, "", "rag: stopped")
         assert not Path("x.json").exists()
+
+
+class TestWhere:
+    """A recorded command runs where it was recorded."""
+
+    def test_from_another_folder_too_which_is_told(self, recorded: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "sub").mkdir()
+        monkeypatch.chdir(folder / "sub")
+        done = recorded("replay", "../t.jsonl")
+        assert (done.code, done.out.splitlines()[0]) == (0, "['a-0', 'a-1', 'a-2']")
+        assert "rag: note: it ran in '..', where it was recorded as seen from the trace; a command behind -- runs here\n" in done.err
+        given = recorded("replay", "../t.jsonl", *prog("a", "b"))
+        assert (given.code, "it ran in" in given.err) == (1, False), "there is no prog.py here"
+
+    def test_a_folder_that_is_gone_is_named_and_nothing_runs(self, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "sub").mkdir()
+        monkeypatch.chdir(folder / "sub")
+        run("record", "../t.jsonl", "--", "true")
+        monkeypatch.chdir(folder)
+        (folder / "sub").rmdir()
+        refused = run("replay", "t.jsonl")
+        assert refused.code == 2
+        assert one_line(refused.err.partition("\n")[2]) == (
+            "rag: error: the folder 'sub', seen from the trace, in which the command was recorded is gone; "
+            "give the command behind --, where it can run\n")
+
+    def test_a_flags_secret_is_not_written(self, run: Run, folder: Path) -> None:
+        run("record", "t.jsonl", "--", "true", "--password", "hunter2hunter2", "--api-key=plain-key-abc")
+        assert not re.search(b"hunter2|plain-key", (folder / "t.jsonl").read_bytes())
+        assert run("replay", "t.jsonl", "--", "true", "--password", "hunter2hunter2", "--api-key=plain-key-abc").code == 0
+
+    def test_a_recording_inside_a_recording_says_where_the_calls_are(self, run: Run) -> None:
+        done = run("record", "outer.jsonl", "--", sys.executable, "-m", "rag_stdlib", "record", "inner.jsonl", *prog("a"))
+        assert done.err.splitlines() == [
+            "rag: note: recorded 1 call to inner.jsonl",
+            "rag: note: inside it a record with the trace 'inner.jsonl' took the calls, which are not in this one",
+            "rag: note: recorded 0 calls to outer.jsonl"]
 
 
 class TestReports:
@@ -296,11 +339,15 @@ class TestReports:
         assert not [path for path in folder.iterdir() if path.name.endswith(".tmp")]
 
     def test_a_file_that_cannot_be_written_is_one_line(self, recorded: Run) -> None:
-        refused = recorded("replay", "t.jsonl", "--differential", "--json", "gone/out.json")
-        assert refused.code == 1
-        assert refused.err.splitlines()[-1] == "rag: error: 'gone/out.json' cannot be written: No such file or directory"
-        refused = recorded("replay", "t.jsonl", "--differential", "--svg", ".")
-        assert refused.err.splitlines()[-1] == "rag: error: '.' cannot be written: Is a directory"
+        for option, path, said in (("--json", "prog.py/out.json", "File exists"), ("--svg", ".", "Is a directory"), ("--svg", "/dev/full/x", "exists")):
+            refused = recorded("replay", "t.jsonl", "--differential", option, path)
+            assert (refused.code, refused.out) == (2, "")
+            assert re.fullmatch(f"rag: error: '{path}' cannot be written: .*{said}; name another file", refused.err.splitlines()[-1])
+        assert not Path("ran").exists(), "and nothing ran"
+
+    def test_folders_of_files_are_made(self, recorded: Run) -> None:
+        assert recorded("replay", "t.jsonl", "--differential", "--json", "new/a/out.json", "--svg", "new/b/out.svg").code == 0
+        assert sorted(path.name for path in Path("new").rglob("*")) == ["a", "b", "out.json", "out.svg"]
 
     def test_a_replaced_result_and_what_follows(self, recorded: Run) -> None:
         """Row 39."""
@@ -328,7 +375,12 @@ class TestReports:
         run("record", "t.jsonl", *prog())
         refused = run("replay", "t.jsonl", "--mutate", "1", "[]")
         assert refused.code == 2
-        assert "one cannot read the replacement (IndexError: list index out of range)" in refused.err
+        assert refused.out == "", "no report"
+        said = refused.err.splitlines()
+        assert len(said) == 2, "no traceback"
+        assert said[1].startswith("rag: usage: --mutate: invalid replay mutation at substitutable step 1: ")
+        assert said[1].endswith("; see rag replay --help")
+        assert "one cannot read the replacement: IndexError: list index out of range; recorded was an array" in said[1]
 
 
 def test_a_session_of_a_program_that_calls_rag_itself(run: Run, folder: Path) -> None:

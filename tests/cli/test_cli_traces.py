@@ -69,27 +69,45 @@ class TestList:
         (where / "notes.txt").write_text("x")
         return where
 
-    def test_each_trace_is_a_line_in_order_with_its_state(self, run: Run, traces: Path) -> None:
+    def test_each_trace_is_a_line_in_order_with_its_state(self, run: Run, traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert traces.name == "traces", "the default, where it is there"
+        monkeypatch.delenv("COLUMNS")
         done = run("trace", "list")
-        assert done.code == 0
+        assert done.code == 3, "some cannot be read"
         lines = done.out.splitlines()
         assert re.split(r" {2,}", lines[0]) == ["file", "started (UTC)", "agent", "calls", "size", "state"]
         assert [line.split()[0] for line in lines[1:]] == ["bad\ufffd[2J.jsonl", "cut.jsonl", "empty.jsonl", "folder.jsonl", "good.jsonl"]
         states = dict(zip(("bad", "cut", "empty", "folder", "good"), (re.split(r" {2,}", line)[-1] for line in lines[1:]), strict=True))
         assert states["good"] == "complete (exit code 3)"
         assert states["cut"] == "unfinished"
-        assert states["empty"].startswith("unreadable: the trace is emp")
-        assert states["bad"].startswith("unreadable: line 1: ")
+        assert states["empty"] == "unreadable: the trace is empty"
+        assert states["bad"].startswith("unreadable: line 1: the line failed to parse as JSON (")
         assert states["folder"].startswith("unreadable: ")
 
-    @pytest.mark.parametrize("width", ["40", "80", "120"])
+    @pytest.mark.parametrize("width", ["40", "60", "80", "120"])
     def test_the_table_fits(self, run: Run, traces: Path, monkeypatch: pytest.MonkeyPatch, width: str, text: bytes) -> None:
         monkeypatch.setenv("COLUMNS", width)
         (traces / f"{'長い名前' * 20}.jsonl").write_bytes(text)
+        (traces / "good.jsonl").rename(traces / "a-name-of-one-of-many.jsonl")
         lines = run("trace", "list").out.splitlines()
-        assert len(lines) == 7
-        assert all(sum(map(cells, line)) <= max(int(width), 80) for line in lines)
+        assert all(sum(map(cells, line)) <= int(width) for line in lines)
+        assert [line for line in lines if line.startswith("a-name-of-")], "the beginning of a name stays"
+        assert " ".join("\n".join(lines).split()).count("the trace is") == 1 or width == "40"
+        assert "長い" in lines[-1] or "長い" in lines[-2]
+
+    def test_a_file_or_pipe_gets_all_of_it(self, run: Run, traces: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+        monkeypatch.delenv("COLUMNS")
+        name = f"{'n' * 200}.jsonl"
+        (traces / name).write_bytes(text)
+        found = run("trace", "list").out
+        assert name in found
+        assert "…" not in found
+        long = [("tool", ["x" * 3000], ["y" * 3000])]
+        write_trace("long.jsonl", *long)
+        write_trace("longer.jsonl", *[("tool", ["x" * 3000], ["z" * 3000])])
+        for done in (run("trace", "show", "long.jsonl"), run("trace", "diff", "long.jsonl", "longer.jsonl")):
+            assert "x" * 3000 in done.out
+            assert "y" * 3000 in done.out
 
     def test_as_json(self, run: Run, traces: Path) -> None:
         found = {one["file"]: one for one in run("trace", "list", str(traces), "--json").json}
@@ -105,7 +123,8 @@ class TestList:
         nothing = run("trace", "list")
         assert (nothing.code, nothing.out, nothing.err) == (0, "", "rag: note: no traces in '.'\n")
 
-    @pytest.mark.parametrize(("name", "said"), [("gone", "'gone' does not exist"), ("prog.py", "'prog.py' is no folder")])
+    @pytest.mark.parametrize(("name", "said"), [("gone", "'gone' does not exist; name a folder that holds traces"),
+                                               ("prog.py", "'prog.py' is no folder; name a folder that holds traces")])
     def test_a_folder_that_is_none(self, run: Run, name: str, said: str) -> None:
         refused = run("trace", "list", name)
         assert (refused.code, refused.out, refused.err) == (1, "", f"rag: error: {said}\n")
@@ -128,14 +147,30 @@ class TestShow:
         event = run("trace", "show", trace.name, "--step", "4").json
         assert (event["kind"], event["result"], event["call"]) == ("tool_result", ["a-0", "a-1", "a-2"], 3)
         refused = run("trace", "show", trace.name, "--step", "8")
-        assert (refused.code, refused.err) == (1, "rag: error: there is no step 8 in 't.jsonl': steps count from 0 to 7\n")
+        assert (refused.code, refused.err) == (1, "rag: error: there is no step 8 in 't.jsonl'; give one from 0 to 7\n")
         trace.write_bytes(trace.read_bytes() + b'{"kind":"newer","seq":8}\n')
         assert "a kind that is not known here" in run("trace", "show", trace.name, "--step", "8").err
 
     def test_all_events_as_json(self, run: Run, trace: Path, folder: Path) -> None:
         assert [event["seq"] for event in run("trace", "show", trace.name, "--json").json] == list(range(8))
-        (folder / "empty.jsonl").touch()
-        assert run("trace", "show", "empty.jsonl", "--json").json == []
+        (folder / "more.jsonl").write_bytes(trace.read_bytes() + b"{\n")
+        assert run("trace", "show", "more.jsonl", "--json").code == 3
+
+    @pytest.mark.parametrize(("content", "code"), [
+        (b"", "trace_empty"), (b"\n \n", "trace_empty"), (b"{", "trace_empty"), (b'{"kind":"novel"}\n', "trace_header"),
+        (b'{"kind":"clock_read","ts_ms":1,"run_id":"r","source":"wall","value":1}\n', "trace_header"), (b"no JSON\n", "trace_line"),
+    ])
+    def test_what_holds_no_trace_is_3_whatever_is_asked(self, run: Run, trace: Path, folder: Path, content: bytes, code: str) -> None:
+        """Finding R2-12."""
+        (folder / "no.jsonl").write_bytes(content)
+        for arguments in (("show", "no.jsonl"), ("show", "no.jsonl", "--json"), ("show", "no.jsonl", "--step", "0"), ("verify", "no.jsonl"),
+                          ("diff", "no.jsonl", trace.name), ("diff", trace.name, "no.jsonl"), ("export-otel", "no.jsonl", "--output", "x")):
+            refused = run("trace", *arguments)
+            assert (refused.code, refused.out) == (3, ""), arguments
+            assert one_line(refused.err).startswith(f"rag: error [{code}]: trace 'no.jsonl': "), arguments
+        assert run("trace", "list", ".").code == 3
+        assert run("trace", "list", ".", "--json").code == 3
+        assert run("replay", "no.jsonl").code == 3
 
     def test_what_a_trace_holds_cannot_act_on_a_terminal(self, run: Run) -> None:
         write_trace("t.jsonl", ("say", ["\x1b[2J\x9b\u202e"], "\x1b]0;x\x07"))
@@ -163,7 +198,7 @@ class TestVerify:
         (lambda lines: [*lines[:4], lines[3], *lines[4:]], "does not hold at line 5: "),
         (lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], "does not hold at line 4: "),
         (lambda lines: [*lines[:3], b'{"kind":"x"}', *lines[3:]], "does not hold at line 4: "),
-        (lambda lines: lines[:-1], "cut off before line 8: the trace is cut off: there is no run_completed"),
+        (lambda lines: lines[:-1], "cut off before line 8: there is no run_completed; the 7 events before it hold"),
         (lambda lines: [re.sub(rb',"seq":.*', b"}", line) for line in lines], "cannot tell: the trace carries no hash chain"),
     ], ids=["flipped", "dropped", "doubled", "reordered", "inserted", "cut", "without a chain"])
     def test_what_does_not_hold_is_1_with_its_line(self, run: Run, trace: Path, change: Any, said: str) -> None:
@@ -204,13 +239,16 @@ class TestVerify:
 
     def test_what_cannot_be_sealed(self, run: Run, trace: Path) -> None:
         refused = run("trace", "seal", trace.name, "--key", "gone")
-        assert (refused.code, one_line(refused.err)) == (1, "rag: error: key 'gone': No such file or directory\n")
+        assert (refused.code, one_line(refused.err)) == (1, "rag: error: key 'gone': there is no such file; make one with: rag trace seal TRACE --key gone --make-key\n")
         run("trace", "seal", trace.name, "--key", "key", "--make-key")
         refused = run("trace", "seal", trace.name, "--key", "key", "--make-key")
         assert (refused.code, "never overwritten" in one_line(refused.err)) == (1, True)
         trace.write_bytes(trace.read_bytes().rpartition(b'{"kind":"run_completed"')[0])
         refused = run("trace", "seal", trace.name, "--key", "key")
         assert (refused.code, "[trace_incomplete]" in one_line(refused.err)) == (3, True)
+        refused = run("trace", "seal", trace.name, "--key", "fresh", "--make-key")
+        assert (refused.code, "trace 't.jsonl': " in one_line(refused.err)) == (3, True)
+        assert not Path("fresh").exists(), "no key is made for nothing"
 
 
 def test_two_runs_side_by_side(run: Run, trace: Path) -> None:
@@ -303,13 +341,23 @@ class TestSpans:
         assert (refused.code, refused.err) == (2, "rag: usage: give one of --endpoint and --output; see rag trace export-otel --help\n")
 
     @pytest.mark.parametrize(("options", "code", "said"), [
-        (("--endpoint", "nowhere"), 1, "is no http or https URL"), (("--output", "gone/x"), 1, "'gone/x' cannot be written"),
+        (("--endpoint", "nowhere"), 1, "is no http or https URL"), (("--output", "prog.py/x"), 1, "'prog.py/x' cannot be written"),
     ])
     def test_what_goes_wrong_is_one_line(self, run: Run, searched: Path, options: tuple[str, ...], code: int, said: str) -> None:
         refused = run("trace", "export-otel", searched.name, *options)
         assert (refused.code, said in one_line(refused.err)) == (code, True)
         assert run("trace", "export-otel", "gone.jsonl", "--output", "x").code == 3
         assert not Path("x").exists()
+
+    def test_a_trace_of_another_recorder_has_spans_too(self, run: Run, folder: Path) -> None:
+        """Finding R2-16."""
+        events: list[dict[str, Any]] = [
+            {"kind": "schema_header", "version": 2, "writer": "another-vm"}, {"kind": "seed_read", "purpose": "rollout_default_seed", "value": 7},
+            {"kind": "run_started", "agent": "main", "args": []}, {"kind": "tool_call", "tool": "t", "args": [1]},
+            {"kind": "tool_result", "tool": "t", "result": 2}, {"kind": "run_completed", "ok": True, "result": None}]
+        (folder / "f.jsonl").write_text("".join(json.dumps({"ts_ms": at, "run_id": "r", **event}) + "\n" for at, event in enumerate(events)))
+        done = run("trace", "export-otel", "f.jsonl", "--output", "new/spans.json")
+        assert (done.code, done.out) == (0, "2 spans exported\n")
 
     def test_without_the_sdk_it_says_what_to_install(self, run: Run, searched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace.export", None)

@@ -25,7 +25,7 @@ def run(folder: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return recording(tmp_path_factory.mktemp("recording"), "a", "b")
+    return recording(tmp_path_factory.mktemp("recording"), "a", "b", trace="traces/t.jsonl")
 
 
 @pytest.fixture
@@ -80,7 +80,15 @@ class TestVerdicts:
         assert done.code == 1
         assert "the run starts otherwise" in done.out
         done = run("test", "--from-traces", "traces", "--", "no-such-program")
-        assert "2 traces: 2 error\n" in done.out
+        assert (done.code, done.out) == (2, "")
+        assert done.err == ("rag: error: the command 'no-such-program' cannot be started: No such file or directory; "
+                            "give one that can be behind --\n")
+        done = run("test", "--from-traces", "traces", "--", "./prog.py", "a", "b")
+        assert (done.code, "'./prog.py' cannot be started: Permission denied" in done.err) == (2, True)
+
+    def test_from_another_folder(self, run: Run, traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(traces)
+        assert run("test", "--from-traces", ".").code == 0
 
     def test_several_runs(self, run: Run, traces: Path, folder: Path) -> None:
         """Row 29."""
@@ -115,7 +123,7 @@ class TestWhich:
 
     def test_a_folder_that_is_not_there(self, run: Run) -> None:
         refused = run("test", "--from-traces", "gone")
-        assert (refused.code, refused.out, refused.err) == (1, "", "rag: error: 'gone' does not exist\n")
+        assert (refused.code, refused.out, refused.err) == (1, "", "rag: error: 'gone' does not exist; name a folder that holds traces\n")
 
     def test_nothing_to_test_is_no_failure(self, run: Run, traces: Path) -> None:
         for options, said in (((), "no traces in 'empty'"), (("--only-tool", "none"), "no trace of 2 is left by the filters"),
@@ -226,4 +234,4 @@ def test_colours_and_a_long_name_at_a_terminal(traces: Path, folder: Path, run: 
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
     assert "\x1b[32mpassed   \x1b[0m" in shown.decode()
     assert all(len(line) <= 80 for line in lines)
-    assert any("…" in line for line in lines)
+    assert any(line.startswith("passed    nnnnnnnnnn") and "…" in line for line in lines)

@@ -85,7 +85,7 @@ def test_without_its_traces_the_same_run_cannot_succeed(desk: Path) -> None:
     shutil.rmtree(desk / "traces")
     code, printed = run_tests(desk, "--rag-replay=once", "-k", "cites", barren=True)
     assert code == 1
-    assert "not written, since the test did not pass: traces/test_agent/test_a_reply" in printed
+    assert "not written, since the test did not end as expected: traces/test_agent/test_a_reply" in printed
     assert list((desk / "traces").rglob("*.jsonl*")) == []
 
 
@@ -173,6 +173,14 @@ def test_what_its_readme_shows_is_what_happens(desk: Path, monkeypatch: pytest.M
         checker.check_console(block, desk, readme)
 
 
+def test_the_red_test_on_the_page_is_shown_as_it_is(desk: Path) -> None:
+    checker = documents()
+    (shown,) = [block.body for block in checker.blocks_of(ROOT / "docs" / "replay-in-tests.md") if block.kind == "log"]
+    edit(desk, QUERY, "rag_search(INDEX, question, 3)")
+    _code, printed = run_tests(desk, "-k", "cites", barren=True)
+    assert checker.matches(f"…\n{shown}…", printed), printed
+
+
 def test_the_tests_on_the_page_are_recorded_and_replayed(desk: Path) -> None:
     page = documents().blocks_of(ROOT / "docs" / "replay-in-tests.md")
     programs = [block.body for block in page if block.kind == "python"]
@@ -188,3 +196,8 @@ def test_the_tests_on_the_page_are_recorded_and_replayed(desk: Path) -> None:
     code, printed = run_tests(folder, barren=True)
     assert code == 0, printed
     assert "3 tests, 6 calls answered from traces" in printed
+    before = {path: path.read_bytes() for path in (folder / "traces").rglob("*") if path.is_file()}
+    code, printed = run_tests(folder, "--rag-replay=all")
+    assert code == 0, printed
+    assert "3 traces left as recorded before: the calls were the same" in printed
+    assert {path: path.read_bytes() for path in (folder / "traces").rglob("*") if path.is_file()} == before

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -174,3 +175,114 @@ def test_an_argument_that_is_no_json_is_refused_before_the_function_runs(tmp_pat
     with replay.record(tmp_path / "t.jsonl"), pytest.raises(replay.NotRecordable, match=r"\$\[0\].*Path"):
         keep(Path("a"))
     assert runs == []
+
+
+@replay.tool
+def login(user: str, password: str | None = None, *tokens: str, api_key: Any = "", **more: str) -> str:
+    assert "<redacted>" not in (user, password, *tokens, api_key, *more.values()), "the function itself gets what it is given"
+    return f"welcome {user}"
+
+
+def test_a_string_under_the_name_of_a_secret_is_not_recorded(tmp_path: Path) -> None:
+    """B10: however it is given; another one is the same call on replay."""
+    path, secret, other = tmp_path / "t.jsonl", "hunter2-hunter2", "another-password"
+    with replay.record(path):
+        login("bob", password=secret, api_key="plain-key-abc", cookie="c-is-for-cookie")
+        login("bob", secret)
+        login("bob", api_key=["plain-key-abc", 7])
+    text = path.read_text(encoding="utf-8")
+    assert not any(secret in text for secret in ("hunter2", "plain-key", "c-is-for"))
+    assert [args for _, _, args in recorded(path)] == [
+        ["bob", "<redacted>", [], "<redacted>", {"cookie": "<redacted>"}], ["bob", "<redacted>", [], "", {}], ["bob", None, [], ["<redacted>", 7], {}]]
+    with pytest.raises(replay.Divergence, match=r'differs at \$\[1\]: null -> "<redacted>"'), replay.substitute(path):
+        login("bob", password=other, api_key="<redacted>", cookie="other")
+        login("bob", password=other)
+        login("bob", password=other)
+
+
+def test_a_secret_by_name_does_not_come_to_encode_args(tmp_path: Path) -> None:
+    given: list[Any] = []
+
+    @replay.tool(encode_args=lambda args: given.extend(args) or [args[0]])
+    def ask(question: str, *, token: str) -> str:
+        return question + token[:0]
+
+    with replay.record(tmp_path / "t.jsonl"):
+        assert ask("why", token="abcdef".upper()) == "why"
+    assert given == ["why", "<redacted>"]
+
+
+class Doubler:
+    """An object that can be called."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __call__(self, x: int) -> int:
+        """Multiply."""
+        return x * self.by
+
+
+class Waiter:
+    """An object whose call is awaited."""
+
+    async def __call__(self, x: int) -> int:
+        """Wait."""
+        await asyncio.sleep(0)
+        return x
+
+
+def scaled(x: int, by: int = 1) -> int:
+    """Scale."""
+    return x * by
+
+
+@pytest.mark.parametrize(("function", "name", "given", "args"), [
+    (functools.partial(scaled, by=3), "scaled", 2, [2, 3]), (functools.partial(functools.partial(scaled, 5), by=2), "scaled", None, [2]),
+    (Doubler(2), "Doubler", 4, [4]), (len, "len", [1, 2], [[1, 2]]), (Doubler(3).__call__, "__call__", 1, [1]), (lambda x: -x, "<lambda>", 1, [1])])
+def test_whatever_can_be_called_and_says_its_parameters_can_be_a_tool(tmp_path: Path, function: Any, name: str, given: Any, args: list[Any]) -> None:
+    """D28: functools.partial, objects, builtins."""
+    made = replay.tool(function)
+    values = () if given is None else (given,)
+    assert (made.__name__, hasattr(made, "by")) == (name, False)
+    with replay.record(tmp_path / "t.jsonl"):
+        result = made(*values)
+    assert result == function(*values)
+    assert recorded(tmp_path / "t.jsonl") == [("tool_call", name, args)]
+    with replay.substitute(tmp_path / "t.jsonl"):
+        assert made(*values) == result
+
+
+@pytest.mark.parametrize("function", [Waiter(), functools.partial(Waiter()), functools.partial(Waiter().__call__)])
+def test_what_is_awaited_stays_so(tmp_path: Path, function: Any) -> None:
+    made = replay.tool(name="wait")(function)
+    assert inspect.iscoroutinefunction(made)
+
+    async def program() -> int:
+        return await made(3)  # type: ignore[no-any-return]
+
+    for session in (replay.record(tmp_path / "t.jsonl"), replay.substitute(tmp_path / "t.jsonl")):
+        with session:
+            assert asyncio.run(program()) == 3
+
+
+class Generating:
+    """An object whose values come one by one."""
+
+    def __call__(self) -> Any:
+        """Give them."""
+        yield 1
+
+
+def test_what_can_be_no_tool_is_told_why() -> None:
+    def never() -> NoReturn:
+        raise AssertionError
+
+    for function in (3, classmethod(never)):
+        with pytest.raises(TypeError, match="cannot be called, so it cannot be a tool"):
+            replay.tool(function)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="dict does not say what its parameters are"):
+        replay.tool(dict)
+    for generating in (Generating(), functools.partial(Generating())):
+        with pytest.raises(TypeError, match="Generating is a generator"):
+            replay.tool(generating)

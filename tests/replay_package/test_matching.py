@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import replay
-from replay.matching import Asked, Keyed, Ordered, described, make_matcher
+from replay.matching import Asked, Keyed, Ordered, _at_the_ends, described, make_matcher
 from replay.recorder import Call
 from replay.redaction.redactor import Redactor
 
@@ -39,6 +39,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_
 
 
 @given(st.lists(JSON, max_size=6), st.randoms())
+@settings(deadline=None)
 def test_keyed_matching_answers_any_order_of_the_same_calls_and_nothing_else(tmp_path_factory: pytest.TempPathFactory, values: list[Any],
                                                                             random: Any) -> None:
     calls = calls_of(tmp_path_factory.mktemp("t") / "t.jsonl", *values)
@@ -130,6 +131,64 @@ def test_a_call_asked_once_more_than_recorded_says_how_often(tmp_path: Path, tim
         matcher.take(asked("f", 0))
     with pytest.raises(replay.Divergence, match=says):
         matcher.take(asked("f", 0))
+
+
+@pytest.mark.parametrize("matching", ["ordered", "keyed"])
+def test_a_call_that_nothing_answers_is_found_out_without_a_text(tmp_path: Path, matching: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E: what is new beside a thousand long recordings costs no more than what is old."""
+    matcher = make_matcher(matching, calls_of(tmp_path / "t.jsonl", 1, 2))
+    monkeypatch.setattr(type(matcher), "_nearest", lambda *_: pytest.fail("nobody reads it"))
+    assert matcher.find(asked("f", 9)) is None
+    one, two = matcher.find(asked("f", 1)), matcher.find(asked("f", 2))
+    assert [call and call.number for call in (one, two)] == [1, 2]
+    assert [matcher.find(asked("f", value)) for value in (1, 9)] == [None, None]
+    assert [matcher.code_of(asked("f", value)) for value in (1, 9)] == (["exhausted"] * 2 if matching == "ordered" else ["consumed", "never_recorded"])
+
+
+def test_the_next_call_in_order_is_expected_whatever_its_arguments(tmp_path: Path) -> None:
+    calls = calls_of(tmp_path / "t.jsonl", 1, 2)
+    ordered, keyed = Ordered(calls), Keyed(calls)
+    assert [call and call.number for call in (ordered.expected(asked("f", value)) for value in (7, 8, 9))] == [1, 2, None]
+    assert [call and call.number for call in (keyed.expected(asked("f", value)) for value in (2, 8, 1))] == [2, None, 1]
+    with pytest.raises(replay.Divergence, match="another call came"):
+        Ordered(calls).expected(asked("g", 1))
+
+
+@pytest.mark.parametrize(("times", "says"), [(1, "the trace ends here, its one recorded call was asked; this call was recorded once"),
+                                             (2, "the trace ends here, all 2 recorded calls were asked; this call was recorded 2 times")])
+def test_the_end_of_the_trace_says_how_many_calls_it_has(tmp_path: Path, times: int, says: str) -> None:
+    """R2-23."""
+    matcher = Ordered(calls_of(tmp_path / "t.jsonl", *[0] * times))
+    for _ in range(times):
+        matcher.take(asked("f", 0))
+    with pytest.raises(replay.Divergence, match=says):
+        matcher.take(asked("f", 0))
+
+
+def test_of_many_long_calls_the_nearest_is_found_among_those_that_begin_and_end_alike(tmp_path: Path) -> None:
+    texts = [f"{number * 7919 % 1000:03} " + f"page {number} " * 400 + f" {number * 104729 % 1000:03}" for number in range(300)]
+    calls = calls_of(tmp_path / "t.jsonl", *texts)
+    wanted = texts[217]
+    with pytest.raises(replay.Divergence) as caught:
+        Keyed(calls).take(asked("f", wanted[:2000] + "x" + wanted[2001:]))
+    assert caught.value.nearest[0]["step"] == calls[217].step
+
+
+def test_how_many_calls_are_compared_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = calls_of(tmp_path / "t.jsonl", "x" * 50, "y" * 50, "x" * 49)
+    monkeypatch.setattr("replay.matching._COMPARED_BYTES", 100)
+    with pytest.raises(replay.Divergence) as caught:
+        Keyed(calls).take(asked("f", "x" * 48))
+    assert [near["step"] for near in caught.value.nearest] == [calls[0].step, calls[1].step]
+
+
+@given(st.binary(min_size=1, max_size=30), st.binary(min_size=1, max_size=30))
+@settings(deadline=None)
+def test_what_two_texts_have_in_common_at_their_ends_is_counted(one: bytes, other: bytes) -> None:
+    def common(left: bytes, right: bytes) -> int:
+        return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+    assert _at_the_ends(one, other) == common(one, other) + common(one[::-1], other[::-1])
 
 
 def test_long_arguments_are_cut_where_calls_are_named() -> None:

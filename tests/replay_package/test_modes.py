@@ -136,9 +136,9 @@ def test_large_results_move_with_the_trace_they_belong_to(tmp_path: Path) -> Non
             assert text(word) == word * 3000
         with replay.use_trace("none", path):
             assert text(word) == word * 3000
-    bodies = list((tmp_path / "t.bodies").iterdir())
+    bodies = list((tmp_path / "t.jsonl.bodies").iterdir())
     assert len(bodies) == 1, "the body of the replaced trace is gone"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["t.bodies", "t.jsonl"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["t.jsonl", "t.jsonl.bodies"]
     assert replay.verify_trace(path).ok
 
 
@@ -150,3 +150,12 @@ def test_every_mode_has_a_session(tmp_path: Path) -> None:
         with replay.use_trace(mode, path) as session:
             assert double(1) == 2
         assert session.mode == mode
+
+
+def test_an_option_that_does_not_exist_is_refused_by_the_name_of_the_function(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    makers = {"record": replay.record, "substitute": replay.substitute, "differential": replay.differential,
+              "mutation": lambda trace, **options: replay.mutation(trace, 1, 0, **options)}
+    for name, make in makers.items():
+        with pytest.raises(TypeError, match=rf"^replay\.{name} has no option 'bogus'; its options are "):
+            make(path, bogus=1)  # type: ignore[operator]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import multiprocessing.connection
+import os
 import socket
+import subprocess
 import sys
 import threading
 import urllib.request
@@ -68,6 +71,8 @@ def get(kind: str, port: int, client: httpx.Client) -> None:
         asyncio.run(open_stream(port))
     elif kind == "lookup":
         socket.getaddrinfo("localhost", port)
+    elif kind == "name":
+        socket.getnameinfo(("127.0.0.1", port), 0)
     else:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram:
             datagram.sendto(b"x", ("127.0.0.1", port))
@@ -77,7 +82,7 @@ async def open_stream(port: int) -> None:
     await asyncio.open_connection("127.0.0.1", port)
 
 
-@pytest.mark.parametrize("kind", ["socket", "http.client", "old client", "asyncio", "lookup", "datagram"])
+@pytest.mark.parametrize("kind", ["socket", "http.client", "old client", "asyncio", "lookup", "name", "datagram"])
 def test_no_socket_is_connected_in_substitute(trace: Path, server: HTTPServer, kind: str) -> None:
     """Row 42, and the trap of a client made before the session."""
     with httpx.Client() as client:
@@ -164,3 +169,86 @@ def test_two_sessions_one_of_them_quarantined_refuse_a_plain_thread(trace: Path,
         thread.start()
         thread.join()
     assert len(found) == 1
+
+
+def test_a_task_that_is_older_than_the_block_is_quarantined(trace: Path, server: HTTPServer) -> None:
+    async def program() -> None:
+        go = asyncio.Event()
+
+        async def work() -> None:
+            await go.wait()
+            socket.create_connection(("127.0.0.1", server.server_port), 5)
+
+        task = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        with replay.substitute(trace):
+            go.set()
+            await task
+
+    with pytest.raises(replay.QuarantineViolation):
+        asyncio.run(program())
+    assert server.hits == 0  # type: ignore[attr-defined]
+
+
+def test_what_outlives_a_replay_is_judged_by_the_sessions_that_are_open(trace: Path, tmp_path: Path) -> None:
+    def look() -> None:
+        socket.getaddrinfo("127.0.0.1", 1)
+
+    with replay.substitute(trace):
+        late = replay.carry(look)
+    late()
+    with replay.record(tmp_path / "o.jsonl"):
+        late()
+    with pytest.raises(replay.QuarantineViolation), replay.substitute(trace):
+        late()
+
+
+def test_a_message_holds_no_secret_not_even_one_that_is_cut(trace: Path) -> None:
+    for host in ("canary-4711-canary.example.com", f"{60 * 'x'}.{33 * 'x'}.canary-4711-canary"):
+        with pytest.raises(replay.QuarantineViolation) as caught, replay.substitute(trace, secrets=["canary-4711-canary"]):
+            socket.getaddrinfo(host, 80)
+        assert "<redacted>" in str(caught.value)
+        assert "canary" not in str(caught.value)
+
+
+def test_processes_of_multiprocessing_talk_to_each_other_and_to_nobody_else(trace: Path, tmp_path: Path) -> None:
+    with (multiprocessing.connection.Listener(family="AF_UNIX") as listener, replay.substitute(trace),
+          multiprocessing.connection.Client(listener.address) as client, listener.accept() as served):
+        client.send("hello")
+        assert served.recv() == "hello"
+    address = f"{os.path.relpath(tmp_path)}/s"
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as client_socket:
+        other.bind(address)
+        other.listen()
+        with pytest.raises(replay.QuarantineViolation), replay.substitute(trace):
+            client_socket.connect(address)
+
+
+def test_a_process_that_would_not_know_of_the_session_is_refused(trace: Path) -> None:
+    command = [sys.executable, "-c", ""]
+    with replay.substitute(trace):
+        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env=dict(os.environ))
+        subprocess.run(command, check=True, env=dict(os.environb))
+        with replay.live():
+            subprocess.run(command, check=True, env={})
+    with pytest.raises(replay.QuarantineViolation, match=r"\(process\).*pass the environment on"), replay.substitute(trace, allow_network=True):
+        subprocess.run(command, check=True, env={"PATH": os.defpath})
+    subprocess.run(command, check=True, env={})
+
+
+WATCHING = """
+import subprocess, sys
+import replay
+with replay.record(sys.argv[1]):
+    pass
+replay.quarantine.watch("subprocess.Popen", "process")
+with replay.substitute(sys.argv[1]):
+    subprocess.run(["true"])
+"""
+
+
+def test_processes_can_be_refused_altogether(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WATCHING, str(tmp_path / "t.jsonl")], capture_output=True, text=True, check=False)
+    assert "QuarantineViolation: replay quarantine (process) blocked" in done.stderr
+    assert "make it a recorded tool call" in done.stderr

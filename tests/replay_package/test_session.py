@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+import textwrap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -347,3 +351,114 @@ def test_a_divergence_is_json(tmp_path: Path, look: Any) -> None:
     with pytest.raises(replay.Divergence) as caught, replay.substitute(path):
         look("c")
     assert json.loads(json.dumps(caught.value.to_dict(), allow_nan=False))["code"] == "other_call"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_who_stops_the_program_is_not_told_of_a_hidden_divergence_instead(tmp_path: Path, look: Any, stop: type[BaseException]) -> None:
+    path = recorded(tmp_path / "t.jsonl", look)
+    with pytest.raises(stop), replay.substitute(path) as session:
+        with suppress(replay.Divergence):
+            look("x")
+        raise stop
+    assert isinstance(session.problem, replay.Divergence)
+
+
+FORKING = """
+import os, sys, threading
+import replay
+
+@replay.tool
+def double(x: int) -> int:
+    print("ran", x, flush=True)
+    return 2 * x
+
+def in_child(work):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = work() or 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        except BaseException as error:
+            print(type(error).__name__, error, flush=True)
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
+def forking(folder: Path, program: str) -> list[str]:
+    """Run a program that forks; return what it prints."""
+    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING + textwrap.dedent(program)], cwd=folder, text=True,
+                          capture_output=True, timeout=60, check=False)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("matching", ["ordered", "keyed"])
+def test_forked_children_record_and_replay_with_the_process_that_opened_the_session(tmp_path: Path, matching: str) -> None:
+    assert forking(tmp_path, f"""
+        for session in (replay.record("t.jsonl"), replay.substitute("t.jsonl", matching={matching!r})):
+            with session:
+                double(1)
+                for number in (2, 3):
+                    assert in_child(lambda: double(number) != 2 * number) == 0
+                assert double(4) == 8
+    """) == ["ran 1", "ran 2", "ran 3", "ran 4"]
+    assert [call.args for call in replay.load_trace(tmp_path / "t.jsonl").calls] == [[1], [2], [3], [4]]
+
+
+def test_a_forked_child_that_leaves_the_block_ends_nothing(tmp_path: Path) -> None:
+    assert forking(tmp_path, """
+        def run(*modes):
+            for mode in modes:
+                me = os.getpid()
+                try:
+                    with replay.use_trace(mode, "t.jsonl"):
+                        assert double(1) == 2
+                        if not (child := os.fork()):
+                            sys.exit(0)
+                        assert os.waitpid(child, 0)[1] == 0
+                        assert double(2) == 4
+                finally:
+                    if os.getpid() != me:
+                        assert replay.current() is None
+                        os._exit(0)
+        run("all", "none", "new_episodes", "differential")
+    """) == ["ran 1", "ran 2"] * 2
+    assert [call.args for call in replay.load_trace(tmp_path / "t.jsonl").calls] == [[1], [2]]
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+def test_what_a_forked_child_would_keep_for_itself_is_refused(tmp_path: Path) -> None:
+    with replay.record(tmp_path / "t.jsonl"):
+        replay.tool(name="double")(lambda x: 2 * x)(1)
+    refused = ("ReplayError double was called in a forked process, and what this session finds is kept by the process that opened it; "
+               "run the whole program by rag record or rag replay, or use threads")
+    assert forking(tmp_path, """
+        for session in (replay.differential("t.jsonl"), replay.mutation("t.jsonl", 1, 5), replay.use_trace("new_episodes", "t.jsonl")):
+            with session:
+                print(in_child(lambda: double(1)))
+                print(double(1))
+    """) == [refused, "1", "ran 1", "2", refused, "1", "5", refused, "1", "2"]
+
+
+def test_a_fork_beside_threads_that_are_being_answered_is_answered_too(tmp_path: Path) -> None:
+    assert forking(tmp_path, """
+        import contextlib, io
+        with contextlib.redirect_stdout(io.StringIO()), replay.record("t.jsonl"):
+            for number in range(3000):
+                double(number)
+        with replay.substitute("t.jsonl", matching="keyed", leftover="report") as session:
+            def spin(numbers):
+                for number in numbers:
+                    double(number)
+            threads = [threading.Thread(target=spin, args=(range(at, 2900, 3),)) for at in range(3)]
+            for thread in threads:
+                thread.start()
+            codes = [in_child(lambda: double(2999 - number) != 2 * (2999 - number)) for number in range(10)]
+            for thread in threads:
+                thread.join()
+            print(codes, len(session.unused))
+    """) == [f"{[0] * 10} 90"]

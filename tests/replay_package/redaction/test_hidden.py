@@ -97,8 +97,26 @@ def test_hiding_is_safe_from_many_threads() -> None:
     assert after == version + 9 * 200
 
 
+def test_an_environment_takes_what_is_set_and_nothing_else() -> None:
+    environment = hidden.Environment()
+    before = len(environment.secrets)
+    for event, arguments in [("os.putenv", (b"A_TOKEN", b"set-by-bytes")), ("os.putenv", (b"A_TOKEN", b"set-by-bytes")), ("os.putenv", ("B_TOKEN", "set-by-text")),
+                             ("os.putenv", (b"PLAIN", b"no-secret-here")), ("os.putenv", (b"C_TOKEN", b"\xff-no-utf8")), ("os.unsetenv", (b"A_TOKEN",)), ("open", ("f", "r", 0))]:
+        hidden._seen(event, arguments)
+    assert environment.secrets[before:] == ["set-by-bytes", "set-by-text", "\udcff-no-utf8"]
+
+
+def test_a_child_begins_with_a_lock_of_its_own() -> None:
+    held = hidden._lock
+    with held:
+        hidden._after_fork_in_child()
+        hide("hidden in a child")
+    assert hidden._lock is not held
+
+
 def test_a_plain_secret_has_few_forms() -> None:
     assert {(form.text, form.word) for form in forms("abc-DEF_123")} == {("abc-DEF_123", False), (base64.b64encode(b"abc-DEF_1").decode(), False)}
+    assert len(forms("abc-DEF_1234")) == 1 + 3, "from twelve characters on also where one or two bytes come first"
     assert {(form.text, form.word) for form in forms("hunter2")} == {("hunter2", True), ("aHVudGVyMg", True)}
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gc
 import itertools
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -196,6 +199,97 @@ def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.Monke
     monkeypatch.delenv("SOME_API_KEY")
     assert redactor.text("from-the-environment pass%2Fword9 pass/word9") == " ".join([REDACTED] * 3)
     assert Redactor().text("from-the-environment") == "from-the-environment"
+
+
+def test_what_is_put_into_the_environment_later_is_a_secret_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program takes it out again, and still holds it."""
+    redactor = Redactor(patterns=False)
+    secrets = [f"late-secret-{number}" for number in range(6)]
+    assert redactor.text(secrets[0]) == secrets[0]
+    monkeypatch.setenv("LATE_TOKEN", secrets[0])
+    assert redactor.json(encode([secrets[0]])) == b'["<redacted>"]'
+    monkeypatch.setenv("LATE_TOKEN", secrets[1])
+    monkeypatch.delenv("LATE_TOKEN")
+    os.environb[b"LATE_KEY"] = secrets[2].encode()
+    os.putenv("LATE_PASSWORD", secrets[3])
+    os.environ.update(LATE_URL=f"https://me:{secrets[4]}@host/", LATE=secrets[5])
+    try:
+        assert redactor.value(secrets) == [REDACTED] * 5 + [secrets[5]]
+        assert Redactor(patterns=False).value(secrets) == [secrets[0], secrets[1], REDACTED, secrets[3], REDACTED, secrets[5]], "what is not there any more"
+    finally:
+        for name in ("LATE_KEY", "LATE_URL", "LATE"):
+            del os.environ[name]
+        os.unsetenv("LATE_PASSWORD")
+
+
+def test_only_the_process_own_environment_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"A_KEY": "first-secret"}
+    redactor = Redactor(environ=environ, patterns=False)
+    environ["A_KEY"] = "second-secret"
+    monkeypatch.setenv("LATE_TOKEN", "third-secret")
+    assert redactor.value(["first-secret", "second-secret", "third-secret"]) == [REDACTED, "second-secret", "third-secret"]
+
+
+def test_threads_that_set_variables_lose_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    redactor = Redactor(patterns=False)
+    for number in range(8):
+        monkeypatch.setenv(f"THREAD{number}_TOKEN", "")
+    start = threading.Barrier(8)
+    kept: list[str] = []
+
+    def run(number: int) -> None:
+        start.wait()
+        for at in range(50):
+            secret = f"thread-{number}-secret-{at}"
+            os.environ[f"THREAD{number}_TOKEN"] = secret
+            if redactor.text(secret) != REDACTED:
+                kept.append(secret)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kept == []
+
+
+def test_a_forked_child_sees_what_it_puts_there_itself() -> None:
+    program = ("import os\nfrom replay.redaction import hidden\nfrom replay.redaction.redactor import Redactor, hide\nredactor = Redactor()\n"
+               "hidden._lock.acquire()\n"  # as another thread may hold it just then
+               "child = os.fork()\n"
+               "if child == 0:\n    os.environ['A_TOKEN'] = 'secret-of-a-child'\n    hide('hidden-by-a-child')\n"
+               "    os._exit(redactor.text('secret-of-a-child hidden-by-a-child') != '<redacted> <redacted>')\n"
+               "print(os.waitpid(child, 0)[1])")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_redactors_that_are_gone_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(50):
+        Redactor()
+    gc.collect()
+    redactor = Redactor()
+    assert hidden._watching is not None
+    alive = [one() for one in hidden._watching if one() is not None]
+    assert len(hidden._watching) == len(alive)
+    assert redactor._environment in alive
+    monkeypatch.setenv("LATE_TOKEN", "seen-by-those-alive")
+    assert redactor.text("seen-by-those-alive") == REDACTED
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "user:", "user=me&password="])
+@pytest.mark.parametrize("after", ["", ":", "\n...", "@host/path"])
+def test_a_long_secret_is_found_wherever_it_stands_in_base64(before: str, after: str) -> None:
+    for secret in ("canary-7f3a91c2", "twelve-chars", "ünïcode-secret-é?>"):
+        redactor = Redactor(environ={}, secrets=[secret], patterns=False)
+        data = f"{before}{secret}{after}".encode()
+        for text in (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()):
+            cleaned = redactor.text(f"x {text} y")
+            assert REDACTED in cleaned
+            assert redactor.json(encode([text])) == encode([cleaned[2:-2]])
+            left = cleaned[2:].partition(REDACTED)[0]
+            assert len(left) * 6 // 8 <= len(before.encode()) + 1, "of the secret at most a byte is left"
+            assert cleaned.endswith(f"{REDACTED} y")
 
 
 def test_a_variable_that_is_no_utf8_is_found_in_texts_and_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

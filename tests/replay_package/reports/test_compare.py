@@ -152,7 +152,7 @@ def test_large_values_in_files_compare_by_digest_without_the_files(tmp_path: Pat
     again = record(tmp_path / "again.jsonl", calls, options=small_bodies(100))
     inline = record(tmp_path / "inline.jsonl", calls)
     other = record(tmp_path / "other.jsonl", [("load", ["x" * 500, {"b": 1, "a": 2}], {"z": "y" * 499, "a": 1})], options=small_bodies(100))
-    for body in (tmp_path / "kept.bodies").iterdir():
+    for body in (tmp_path / "kept.jsonl.bodies").iterdir():
         body.unlink()
     for right, equal in ((again, True), (inline, True), (other, False)):
         assert same_run(kept, right) is same_run(right, kept) is equal
@@ -219,7 +219,7 @@ def test_two_columns_with_markers_places_and_a_sum(tmp_path: Path) -> None:
     assert lines[-3:] == ["", "17 calls alike, 1 with another result (!), 1 with other arguments (~), 1 only left (<), 2 only right (>).", "The runs differ."]
 
 
-@pytest.mark.parametrize("width", [1, 40, 61, 79, 80, 81, 133])
+@pytest.mark.parametrize("width", [1, 40, 61, 79, 80, 81, 133, 1 << 30])
 def test_no_line_is_wider_than_the_terminal_or_acts_on_it(tmp_path: Path, width: int) -> None:
     text, _ = side_by_side(*changed_run(tmp_path), width)
     for line in text.split("\n"):

@@ -35,16 +35,16 @@ def test_joiners_stay_where_they_spell() -> None:
 
 
 @pytest.mark.parametrize(("text", "width", "shown"), [
-    ("abcdefghij", 10, "abcdefghij"), ("abcdefghijk", 10, "abcde…hijk"), ("abc", 2, "a…"), ("abc", 1, "…"), ("abc", 0, ""),
-    ("退款政策", 8, "退款政策"), ("退款政策", 7, "退…策"), ("e\u0301" * 4, 4, "e\u0301" * 4),
+    ("abcdefghij", 10, "abcdefghij"), ("abcdefghijk", 10, "abcdefghi…"), ("abc", 2, "a…"), ("abc", 1, "…"), ("abc", 0, ""),
+    ("退款政策", 8, "退款政策"), ("退款政策", 7, "退款政…"), ("e\u0301" * 4, 4, "e\u0301" * 4),
 ])
-def test_the_middle_is_cut_out(text: str, width: int, shown: str) -> None:
+def test_the_end_is_cut_off(text: str, width: int, shown: str) -> None:
     assert fit(text, width) == shown
     assert columns(shown) <= width
 
 
-def test_a_huge_text_is_cut_by_its_ends() -> None:
-    assert fit("a" * 5_000_000 + "z", 9) == "aaaa…aaaz"
+def test_a_huge_text_is_cut_too() -> None:
+    assert fit("a" * 5_000_000 + "z", 9) == "aaaaaaaa…"
     assert columns(fit("e" + "\u0301" * 1000, 4)) <= 4, "marks without end take no columns"
 
 
@@ -62,8 +62,8 @@ def test_an_ending_in_words(end: Returned | Raised | Cancelled | None, shown: st
 
 
 @pytest.mark.parametrize(("name", "detail", "width", "shown"), [
-    ("search", '["a"]', 20, 'search ["a"]'), ("search", '["a rather long query"]', 20, 'search ["a ra…uery"]'),
-    ("search", '["a rather long query"]', 10, "search"), ("a_long_name", "x", 8, "a_lo…ame"), ("search", "", 8, "search"), ("", "detail", 4, "de…l"),
+    ("search", '["a"]', 20, 'search ["a"]'), ("search", '["a rather long query"]', 20, 'search ["a rather l…'),
+    ("search", '["a rather long query"]', 10, "search"), ("a_long_name", "x", 8, "a_long_…"), ("a_very_long_name", "[1,2,3,4,5,6]", 20, "a_very_lon… [1,2,3,…"), ("search", "", 8, "search"), ("", "detail", 4, "det…"),
 ])
 def test_a_name_goes_before_its_detail(name: str, detail: str, width: int, shown: str) -> None:
     found = headed(name, detail, width)
@@ -92,7 +92,7 @@ def test_the_first_difference_is_in_both_excerpts(left: str, right: str) -> None
 def test_lines_flow_between_words_and_keep_their_indentation() -> None:
     assert flowed("  one two three four", 12) == ["  one two", "    three", "    four"]
     assert flowed("short  text", 40) == ["short  text"]
-    assert flowed("a " + "x" * 30, 12) == ["a", "  xxxx…xxxxx"]
+    assert flowed("a " + "x" * 30, 12) == ["a", "  xxxxxxxxx…"]
 
 
 def test_one_thing_has_no_plural() -> None:

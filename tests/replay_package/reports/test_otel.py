@@ -55,6 +55,12 @@ def agent_run(path: Path, **options: Any) -> Path:
     return path
 
 
+def foreign_run(*middle: dict[str, Any], complete: bool = True) -> list[dict[str, Any]]:
+    """Return the events of a run of another recorder, which has no hash chain."""
+    header, *others = plain_run(*middle, complete=complete)
+    return [{**header, "writer": "another-vm"}, *others]
+
+
 def spans_of(path: Path, **options: Any) -> list[ReadableSpan]:
     exporter = InMemorySpanExporter()
     count = export(path, exporter, **options)
@@ -114,7 +120,7 @@ def test_names_of_the_conventions_and_digests_instead_of_content(tmp_path: Path)
 
 def test_bodies_on_request(tmp_path: Path) -> None:
     path = agent_run(tmp_path / "run.jsonl", options=small_bodies(40))
-    assert (tmp_path / "run.bodies").is_dir()
+    assert (tmp_path / "run.jsonl.bodies").is_dir()
     spans = spans_of(path, bodies=True)
     assert json.loads(attributes(spans[0])["gen_ai.tool.call.arguments"]) == ["notes.db", CONTENT, 5]
     assert json.loads(attributes(spans[0])["gen_ai.tool.call.result"]) == {"tag": "ok", "value": [{"text": CONTENT}]}
@@ -137,7 +143,7 @@ def test_calls_that_failed_are_errors_with_their_type(tmp_path: Path) -> None:
     ({"ok": False, "error": "it was not good"}, "_OTHER", "it was not good"), ({"ok": True, "error": "x"}, None, None),
 ])
 def test_how_the_run_ended(tmp_path: Path, end: dict[str, Any], kind: str | None, said: str | None) -> None:
-    path = write_events(tmp_path / "run.jsonl", [*plain_run(complete=False), {"kind": "run_completed", "ts_ms": 9, "run_id": "run-1", **end}])
+    path = write_events(tmp_path / "run.jsonl", [*foreign_run(complete=False), {"kind": "run_completed", "ts_ms": 9, "run_id": "run-1", **end}])
     root, = spans_of(path, bodies=True)
     assert attributes(root).get("error.type") == kind
     assert (root.status.status_code is StatusCode.ERROR) == (kind is not None)
@@ -146,7 +152,7 @@ def test_how_the_run_ended(tmp_path: Path, end: dict[str, Any], kind: str | None
 
 def test_an_unfinished_run_ends_with_what_is_known(tmp_path: Path) -> None:
     tool = {"kind": "tool_call", "tool": "t", "args": []}
-    path = write_events(tmp_path / "run.jsonl", plain_run(tool, tool, {"kind": "tool_result", "tool": "t", "result": 2**70, "call": 4}, complete=False))
+    path = write_events(tmp_path / "run.jsonl", foreign_run(tool, tool, {"kind": "tool_result", "tool": "t", "result": 2**70, "call": 4}, complete=False))
     open_call, ended, root = spans_of(path)
     assert (open_call.start_time, open_call.end_time) == (3_000_000, 5_000_000)
     assert (root.start_time, root.end_time) == (0, 5_000_000)
@@ -156,7 +162,7 @@ def test_an_unfinished_run_ends_with_what_is_known(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_was_set_back_gives_no_negative_duration(tmp_path: Path) -> None:
-    events = plain_run({"kind": "tool_call", "tool": "t", "args": []}, {"kind": "tool_result", "tool": "t", "result": 1})
+    events = foreign_run({"kind": "tool_call", "tool": "t", "args": []}, {"kind": "tool_result", "tool": "t", "result": 1})
     events[4]["ts_ms"] = events[5]["ts_ms"] = 0
     events[0]["ts_ms"] = 1
     assert [(span.start_time, span.end_time) for span in spans_of(write_events(tmp_path / "run.jsonl", events))] == [

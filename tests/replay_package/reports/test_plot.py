@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.reports.call_report import CallReport
+from replay.reports.display import columns
 from replay.reports.plot import rank_shift_svg
 from replay.reports.report import DifferentialReport
 
@@ -50,7 +51,8 @@ def test_each_changed_ranked_call_is_a_panel_with_a_line_per_item() -> None:
     first, second, third = panels(found)
     assert sorted(kinds(first, "line")) == ["down", "gone", "new", "still", "up"]
     assert sorted(kinds(first, "path")) == ["cross", "diamond"]
-    assert {"gone", "new", "recorded", "live", "a", "b", "c", "d", "n"} <= set(texts(first))
+    assert {"recorded", "live", "a", "b", "c", "d", "n"} <= set(texts(first))
+    assert {"gone", "new"} <= set(texts(found)), "what the marks say stands in the legend"
     assert set(titles(first)) == {"b: rank 2 to 1", "a: rank 1 to 2", "c: rank 3", "d: rank 4, gone", "n: new at rank 4"}
     for panel, side in ((second, "recorded"), (third, "live")):
         assert texts(panel).index("no results") > texts(panel).index(side)
@@ -100,11 +102,38 @@ def test_ranks_beyond_the_twentieth_are_said_not_drawn() -> None:
     assert all(0 <= float(line.get(y, 0)) <= height for line in panel.iter(f"{SVG}line") for y in ("y1", "y2"))
 
 
-def test_long_names_are_cut_in_the_middle_and_whole_in_the_title() -> None:
+def test_long_names_are_cut_at_the_end_and_whole_in_the_title() -> None:
     name = "chapter-one/a-rather-long-name.md:17"
     panel, = panels(drawn(report(((name, "b"), ("b", name)))))
-    assert "chapter-…me.md:17" in texts(panel)
+    assert "chapter-one/a-rather-long-n…" in texts(panel)
     assert f"{name}: rank 1 to 2" in titles(panel)
+
+
+def test_what_all_names_of_a_panel_begin_with_is_said_once() -> None:
+    names = [f"docs/handbook/{word}.md:0" for word in ("refunds", "returns", "late")]
+    first, second = panels(drawn(report((names, names[::-1]), (("doc-1", "doc-2"), ("doc-2", "doc-1")))))
+    assert {"all begin with docs/handbook/", "…refunds.md:0", "…late.md:0"} <= set(texts(first))
+    assert f"{names[0]}: rank 1 to 3" in titles(first)
+    assert {"doc-1", "doc-2"} <= set(texts(second)), "a short one stays"
+
+
+@given(st.lists(st.text("Wi退/é", min_size=1, max_size=60), min_size=2, max_size=4, unique=True))
+def test_no_name_stands_outside_of_the_picture(names: list[str]) -> None:
+    root = drawn(report((names, names[::-1])))
+    width = float(root.get("viewBox", "").split()[2])
+    for text in (part for part in root.iter(f"{SVG}text") if "name" in part.get("class", "")):
+        taken = 6.62 * columns(text.text or "")  # what a letter of a monospaced font takes at this size
+        x = float(text.get("x", 0))
+        assert x - taken >= 16 if text.get("text-anchor") == "end" else x + taken <= width - 16
+
+
+def test_nothing_that_is_written_lies_where_lines_cross() -> None:
+    root = drawn(report((("a", "b", "c"), ("c", "a", "n"))))
+    low, high = min(float(line.get("x1", 0)) for line in panels(root)[0].iter(f"{SVG}line") if line.get("class") == "down"), max(
+        float(line.get("x2", 0)) for line in panels(root)[0].iter(f"{SVG}line") if line.get("class") == "down")
+    assert "stroke: var(--ground)" not in rank_shift_svg(report((("a", "b"), ("b", "a")))), "no halo that would cut a line"
+    for text in panels(root)[0].iter(f"{SVG}text"):
+        assert not low < float(text.get("x", 0)) < high
 
 
 @settings(max_examples=50)

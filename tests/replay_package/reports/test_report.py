@@ -234,7 +234,7 @@ def test_the_table_tells_in_words_what_changed(tmp_path: Path) -> None:
         "The run did not end as recorded:", "  the run ended otherwise", "    recorded  ok", "    live      \ufffd[2J\ufffdevil\ufffd"]
 
 
-@pytest.mark.parametrize("width", [1, 40, 53, 60, 80, 133])
+@pytest.mark.parametrize("width", [1, 40, 53, 60, 80, 133, 1 << 30])
 def test_no_line_is_wider_than_the_terminal_or_acts_on_it(tmp_path: Path, width: int) -> None:
     mutated = MutationReport(2, "x" * 300, "\x1b[31m", [{"step": None, "kind": "never\nrecorded", "recorded": "", "got": "y" * 300}], None, 1)
     for text in (sample(tmp_path).table(width), mutated.table(width)):

@@ -11,7 +11,7 @@ import pytest
 from tracing import call, create, plain_run, record, small_bodies, write_events
 
 from replay.errors import TraceError
-from replay.reports.display import columns
+from replay.reports.display import UNLIMITED, columns
 from replay.reports.timeline import timeline
 from replay.tracefile.events import KINDS
 from replay.tracefile.reader import EventReader
@@ -67,6 +67,15 @@ def test_a_run_from_head_to_foot(tmp_path: Path) -> None:
         "8 events, 2 calls, took 11.7 min", "hash chain there, not checked here; not sealed"]
 
 
+@pytest.mark.parametrize(("width", "shown"), [
+    (40, " rag_ingest_docu… -> ok 3"), (60, ' rag_ingest_document ["notes.db","do… -> ok 3'), (80, ' rag_ingest_document ["notes.db","docs/… -> ok 3'),
+    (UNLIMITED, 'rag_ingest_document ["notes.db","docs/handbook/refunds.md"] -> ok 3'),
+])
+def test_a_narrow_terminal_gets_the_beginning_of_the_arguments(tmp_path: Path, width: int, shown: str) -> None:
+    path = record(tmp_path / "run.jsonl", [("rag_ingest_document", ["notes.db", "docs/handbook/refunds.md"], {"tag": "ok", "value": 3})])
+    assert shown in events(path, width)[0]
+
+
 def test_calls_in_flight_name_the_step_of_their_result(tmp_path: Path) -> None:
     found = shown(tmp_path, tool_call("a"), tool_call("b"), tool_call("c"), tool_result([1], call=5), tool_result([1, 2], call=3),
                   {"kind": "host_event", "name": "llm.usage", "payload": {"in": 5}}, tool_result({"tag": "err", "err": "no", "code": "io"}, call=4))
@@ -91,7 +100,7 @@ def test_results_of_other_writers_name_no_call(tmp_path: Path) -> None:
                  {"kind": "approval_decision", "site": "s", "args": [], "accepted": False, "decider": "human"},
                  {"kind": "approval_response", "label": "Send", "approved": False}, tool_result(1), tool_result(1, call="odd")) == [
         '3  llm        answer [1] -> "fine"  1 ms', "5  approval   Send []",
-        '6  appro…sion s args=[] accepted=false decider="human"', "7  result     Send of step 5 -> false  2 ms",
+        '6  approval_… s args=[] accepted=false decider="human"', "7  result     Send of step 5 -> false  2 ms",
         "8  result     t of no open call -> 1", "9  result     t of no open call -> 1"]
 
 
@@ -101,7 +110,7 @@ def test_a_call_is_not_ended_by_a_result_of_another_kind(tmp_path: Path) -> None
     assert "note: 1 call did not end: step 3" in lines(tmp_path / "run.jsonl")
 
 
-@pytest.mark.parametrize("width", [1, 40, 59, 60, 100, 200])
+@pytest.mark.parametrize("width", [1, 40, 60, 71, 72, 100, 200, UNLIMITED])
 def test_every_kind_of_event_has_a_line_within_the_width(tmp_path: Path, width: int) -> None:
     every = [{"kind": kind, "ts_ms": number * 1000, "run_id": "run-\x1b1", **{field.name: SAMPLES[field.type] for field in spec.fields}}
              for number, (kind, spec) in enumerate(KINDS.items()) if kind != "schema_header"]
@@ -111,9 +120,9 @@ def test_every_kind_of_event_has_a_line_within_the_width(tmp_path: Path, width: 
         assert columns(line) <= max(width, 40)
         assert line.isprintable()
         assert line == line.rstrip()
-    if width >= 60:
+    if width >= 72:
         kinds = {line[16:26].strip() for line in events(tmp_path / "run.jsonl", width)}
-        assert {"tool", "llm", "approval", "result", "end", "host_event", "clock_read", "promp…ache"} <= kinds
+        assert {"tool", "llm", "approval", "result", "end", "host_event", "clock_read", "prompt_ca…"} <= kinds
 
 
 def test_how_runs_end(tmp_path: Path) -> None:
@@ -160,9 +169,10 @@ def test_a_head_alone_and_nothing_at_all(tmp_path: Path) -> None:
     assert lines(path)[-3:] == ["3 events, 0 calls, took 0 ms", "note: the run is not complete: there is no run_completed",
                                 "no hash chain: a change to this trace cannot be noticed"]
     (tmp_path / "empty.jsonl").write_bytes(b"")
-    assert lines(tmp_path / "empty.jsonl") == ["0 events, 0 calls", "note: the run is not complete: there is no run_completed"]
-    with pytest.raises(TraceError):
-        lines(tmp_path / "missing.jsonl")
+    for name, code in (("empty.jsonl", "trace_empty"), ("missing.jsonl", "trace_missing")):
+        with pytest.raises(TraceError) as caught:
+            lines(tmp_path / name)
+        assert caught.value.code == code
 
 
 def test_a_second_start_and_other_seeds_are_events(tmp_path: Path) -> None:
@@ -179,7 +189,7 @@ def test_times_that_are_no_times_are_shown_all_the_same(tmp_path: Path) -> None:
 
 def test_large_values_are_shown_by_their_size_without_their_files(tmp_path: Path) -> None:
     path = record(tmp_path / "run.jsonl", [("load", ["x" * 1500, 7], "y" * 2_000_000), ("load", [8], "z" * 500)], options=small_bodies(400))
-    for kept in (tmp_path / "run.bodies").iterdir():
+    for kept in (tmp_path / "run.jsonl.bodies").iterdir():
         kept.unlink()
     found = lines(path)
     assert 'load ["<1.5 kB>",7] -> <2.0 MB>  1 ms' in found[6]

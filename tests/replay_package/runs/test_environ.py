@@ -124,7 +124,16 @@ def test_a_file_of_uses_that_does_not_fit_the_trace_is_refused(recorded: Path) -
     done = run(handed, 1)
     assert done.stdout == ""
     assert "1 calls were counted in it when the replay began, now there are 3" in done.stderr
+
+
+def test_a_process_that_outlives_its_replay_is_told_so(recorded: Path) -> None:
+    handed = begin(recorded, "substitute")
     Path(handed.used).unlink()
+    done = run(handed, 1)
+    assert done.stdout == ""
+    assert done.stderr.endswith("replay.errors.ReplayError: the replay is over: the process that began it has ended, and this one has outlived it\n")
+    assert "During handling" not in done.stderr
+    Path(handed.used).mkdir()
     assert "the replay cannot be joined" in run(handed, 1).stderr
 
 
@@ -191,3 +200,110 @@ def test_a_handover_survives_its_journey() -> None:
     handed = Handover("mutation", "/t", "/o", "/u", "keyed", 3, {"a": [1]}, True, True, False, 5, True, "stop", ("s" * 9,))
     assert Handover.from_text(handed.to_text()) == handed
     assert environ.handed_session() is None, "this process was handed none"
+
+
+PARENT = """
+import os, subprocess, sys
+import replay
+
+def child(env=None):
+    done = subprocess.run([sys.executable, "-c", sys.argv[1]], capture_output=True, text=True, env=env)
+    print(done.stdout + (done.stderr.splitlines() or [""])[-1], flush=True)
+"""
+CHILD = """
+import replay
+@replay.tool
+def double(x):
+    print("ran", x)
+    return 2 * x
+double(1)
+"""
+
+
+def parent(program: str, folder: Path, child: str = CHILD, **environment: str) -> list[str]:
+    """Run a program that opens sessions and starts children; return what it prints."""
+    done = subprocess.run([sys.executable, "-c", PARENT + textwrap.dedent(program), child], capture_output=True, text=True, timeout=60, check=False,
+                          cwd=folder, env={**{name: value for name, value in os.environ.items() if name != VARIABLE}, **environment})
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_a_child_of_a_process_in_a_session_runs_no_tool_live(tmp_path: Path) -> None:
+    refused = "of '{}'), which does not reach here, and no call is made live beside it"
+    found = parent("""
+        for session in (replay.record("t.jsonl"), replay.substitute("t.jsonl")):
+            with session:
+                child()
+        child()
+    """, tmp_path)
+    assert refused.format(tmp_path / "t.jsonl") in found[0]
+    assert refused.format("t.jsonl") in found[1]
+    assert "rag record or rag replay" in found[0]
+    assert found[2:] == ["ran 1", ""]
+
+
+def test_a_child_that_uses_no_tool_or_has_a_session_of_its_own_is_not_disturbed(tmp_path: Path) -> None:
+    assert parent("""
+        with replay.record("t.jsonl"):
+            pass
+        with replay.substitute("t.jsonl"):
+            child()
+    """, tmp_path, "import replay, socket\nsocket.getaddrinfo('127.0.0.1', 1)\nprint('well')") == ["well", ""]
+    own = CHILD.replace("double(1)", "with replay.record('own.jsonl'):\n    double(1)\ntry:\n    double(2)\nexcept replay.ReplayError:\n    print('refused')")
+    assert parent("""
+        with replay.record("u.jsonl"):
+            child()
+    """, tmp_path, own) == ["ran 1", "refused", ""]
+
+
+def test_what_children_are_told_follows_the_sessions_that_are_open(tmp_path: Path) -> None:
+    assert parent("""
+        def told():
+            text = os.environ.get("REPLAY_SESSION")
+            return text and text.partition("/")[2].rpartition("/")[2].partition(".")[0]
+        one, two, three = (replay.record(f"{name}.jsonl") for name in ("one", "two", "three"))
+        print(told())
+        for session in (one, two, three):
+            session.__enter__()
+            print(told())
+        for session in (two, three, one):
+            session.__exit__(None, None, None)
+            print(told())
+        with replay.record("four.jsonl"):
+            del os.environ["REPLAY_SESSION"]  # the program's own doing stays
+        print(told())
+        with replay.record("five.jsonl"):
+            os.environ["REPLAY_SESSION"] = "/x/mine."
+        print(told())
+    """, tmp_path) == ["None", "one", "two", "three", "three", "one", "None", "None", "mine"]
+
+
+def test_a_forked_child_knows_the_session_as_its_own(tmp_path: Path) -> None:
+    assert parent("""
+        from replay.runs import environ
+        with replay.record("t.jsonl"):
+            if not (process := os.fork()):
+                environ.attend()
+                print(environ.handed_session(), replay.current() is not None, flush=True)
+                os._exit(0)
+            os.waitpid(process, 0)
+    """, tmp_path) == ["None True"]
+
+
+def test_the_session_of_the_environment_reaches_children_past_a_block(recorded: Path) -> None:
+    handed = begin(recorded, "substitute")
+    assert parent("""
+        with replay.record("inner.jsonl"):
+            child()
+    """, recorded, CHILD.replace("double(1)", "print(double(1))"), **{VARIABLE: handed.to_text()}) == ["2", ""]
+    assert Path(handed.used).read_bytes() == b"\1\0\0"
+
+
+def test_a_child_without_the_environment_is_refused_in_a_replay(recorded: Path) -> None:
+    handed = begin(recorded, "substitute")
+    assert parent("""
+        try:
+            child({})
+        except replay.QuarantineViolation as error:
+            print("pass the environment on" in str(error))
+    """, recorded, **{VARIABLE: handed.to_text()}) == ["True"]

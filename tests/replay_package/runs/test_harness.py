@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tracing import chained
 
 import replay
 from replay.errors import TraceError
@@ -75,8 +76,8 @@ def record(name: str, *words: str, at_ms: int = 1_700_000_000_000, code: int = 0
     """Write what `record_command` records of the program, without the time that a process takes."""
     path = f"traces/{name}.jsonl"
     command = [sys.executable, "prog.py", *words]
-    writer = TraceWriter.create(path, agent=agent_of(command), args=command[1:], command=command, redactor=Redactor(environ={}),
-                                clock_ms=lambda: at_ms)
+    writer = TraceWriter.create(path, agent=agent_of(command), args=command[1:], command=command, folder=str(Path.cwd()),
+                                redactor=Redactor(environ={}), clock_ms=lambda: at_ms)
     for word in words:
         step = writer.append("tool_call", {"tool": "weather", "args": [word]})
         writer.append("tool_result", {"tool": "weather", "result": {"city": word, "temp": len(word)}, "call": step})
@@ -223,7 +224,7 @@ class TestWhich:
     def test_only_those_of_a_tool(self) -> None:
         record("a", "Oslo", "Rome")
         record("b", "Oslo")
-        _change("b", lambda lines: [re.sub(rb',"seq":.*', b"}", line).replace(b"weather", b"spell") for line in lines])
+        _change("b", lambda lines: [*chained(json.loads(re.sub(rb',"seq":.*', b"}", line).replace(b"weather", b"spell")) for line in lines)])
         record("broken", "Oslo")
         _change("broken", lambda _lines: [b"{"])
         found = find("traces")
@@ -245,6 +246,32 @@ class TestWhich:
         writer.append("tool_result", {"tool": "weather", "result": None, "call": step})
         writer.complete(ok=True)
         assert find("traces")[0].latest_ms == 9
+
+
+class TestWhere:
+    """A recorded command runs where it was recorded."""
+
+    def test_from_another_folder_the_program_is_found(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        record("a", "Oslo")
+        (folder / "elsewhere").mkdir()
+        monkeypatch.chdir(folder / "elsewhere")
+        candidate, = find("../traces")
+        assert examine(candidate, Options()).verdict == "passed"
+        assert examine(candidate, Options([sys.executable, "prog.py", "Oslo"])).verdict == "diverged", "a given one runs where we are"
+        (folder / "prog.py").write_text(CHANGED.replace("cities[2:]", "cities[:2]"))
+        diverged = examine(candidate, Options())
+        assert diverged.message.splitlines()[-1].startswith("it ran in '..', where it was recorded")
+        promote(candidate, None, RecordOptions())
+        assert (examine(candidate, Options()).verdict, load_trace(candidate.path).folder) == ("passed", "..")
+
+    def test_a_folder_that_is_gone_is_an_error(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "work").mkdir()
+        monkeypatch.chdir(folder / "work")
+        record_command("../traces/a.jsonl", ["true"], RecordOptions())
+        monkeypatch.chdir(folder)
+        (folder / "work").rmdir()
+        outcome = examine(Candidate("traces/a.jsonl"), Options())
+        assert (outcome.verdict, "the folder '../work'" in outcome.detail) == ("error", True)
 
 
 class TestPromote:
@@ -303,7 +330,7 @@ class TestPromote:
         seal_trace("elsewhere.jsonl", load_private("key"))
         Path("elsewhere.jsonl").chmod(0o640)
         Path("traces/a.jsonl").symlink_to(folder / "elsewhere.jsonl")
-        old = {path.name for path in Path("elsewhere.bodies").iterdir()}
+        old = {path.name for path in Path("elsewhere.jsonl.bodies").iterdir()}
         program(PROGRAM.replace('"temp": len(city)', '"temp": -1, "of": city'))
         torn = "import glob; open(glob.glob('.elsewhere.*.jsonl')[0], 'ab').write(b'{\"kin')"
         program(Path("prog.py").read_text() + f"\n{torn}\n")
@@ -313,7 +340,7 @@ class TestPromote:
         assert Path("traces/a.jsonl").is_symlink()
         assert stat.S_IMODE(Path("elsewhere.jsonl").stat().st_mode) == 0o640
         assert verify_trace("elsewhere.jsonl").ok
-        assert {path.name for path in Path("elsewhere.bodies").iterdir()} != old
+        assert {path.name for path in Path("elsewhere.jsonl.bodies").iterdir()} != old
         assert load_trace("elsewhere.jsonl").calls[0].ending() is not None
         assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
 

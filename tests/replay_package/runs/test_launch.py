@@ -19,7 +19,7 @@ from replay.errors import InvalidMutation, NotRecordable, TraceError
 from replay.modes import RecordOptions
 from replay.reports.report import DifferentialReport, MutationReport
 from replay.runs import launch
-from replay.runs.launch import NoCommand, Recorded, command_of, record_command, replay_command
+from replay.runs.launch import NoCommand, NoFolder, Recorded, command_of, folder_of, record_command, replay_command
 from replay.runs.process import CannotStart
 from replay.runs.verdicts import Plan, Replayed
 from replay.tracefile.seal import load_public, make_key
@@ -199,10 +199,37 @@ class TestRecord:
         assert replay_command(trace, same, Plan(), secrets=["given-canary"]).faithful, "live words pass through the redactor too"
         assert codes(replay_command(trace, prog("other", *same[3:]), Plan(), secrets=["given-canary"]))[0] == "started_otherwise"
 
+    def test_what_a_telling_flag_carries_is_not_written_and_compares_alike(self, folder: Path) -> None:
+        words = ["--password", "hunter2hunter2", "--api-key=plain-key-abc", "Oslo"]
+        program = PROGRAM.replace("sys.argv[1:]", "sys.argv[-1:]")
+        (folder / "prog.py").write_text(program)
+        record(*words)
+        started = lines()[2]
+        assert started["args"] == ["prog.py", "--password", "<redacted>", "--api-key=<redacted>", "Oslo"]
+        assert started["command"] == [sys.executable, *started["args"]]
+        assert not re.search(b"hunter2|plain-key", Path("t.jsonl").read_bytes())
+        with pytest.raises(NoCommand, match="held a secret"):
+            command_of(load_trace("t.jsonl"), None)
+        assert again(*words).faithful
+        assert again("--password", "another", "--api-key=one", "Oslo").faithful
+        assert codes(again("--password", "another", "Oslo")) == ["started_otherwise"]
+
+    def test_a_recording_inside_it_is_named_as_what_took_the_calls(self) -> None:
+        inner = ("from replay.runs.launch import record_command; from replay.modes import RecordOptions; import sys; "
+                 "record_command('inner.jsonl', [sys.executable, 'prog.py', 'Oslo'], RecordOptions())")
+        done = record_command("t.jsonl", [sys.executable, "-c", inner], RecordOptions())
+        assert (done.calls, done.notices) == (0, ("inside it a record with the trace 'inner.jsonl' took the calls, which are not in this one",))
+        assert len(load_trace("inner.jsonl").calls) == 1
+        inner = inner.replace("record_command('inner.jsonl', [sys.executable, 'prog.py', 'Oslo'], RecordOptions())",
+                              "from replay.runs.launch import *; trace = load_trace('inner.jsonl'); replay_command(trace, trace.command, Plan())")
+        inner = f"from replay.tracefile.trace import load_trace; {inner}"
+        done = record_command("u.jsonl", [sys.executable, "-c", inner], RecordOptions())
+        assert done.notices == ("inside it a replay with the trace 'inner.jsonl' took the calls, which are not in this one",)
+
     def test_large_values_stand_beside_the_trace_and_come_back(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         record("Oslo" * 100, body_bytes=100)
         first = capfd.readouterr().out
-        assert len(list((folder / "t.bodies").iterdir())) >= 2
+        assert len(list((folder / "t.jsonl.bodies").iterdir())) >= 2
         assert again().faithful
         assert capfd.readouterr().out == first
 
@@ -225,11 +252,11 @@ class TestRecord:
         assert done.calls == 1
         assert lines()[-1]["kind"] == "tool_result"
 
-    def test_a_trace_that_the_command_moves_away_is_completed_where_it_is(self) -> None:
+    def test_a_trace_that_the_command_moves_away_gets_no_end(self) -> None:
         done = record_command("t.jsonl", ["mv", "t.jsonl", "away.jsonl"], RecordOptions())
-        assert lines("away.jsonl")[-1]["kind"] == "run_completed"
-        assert len(done.problems) == 1
-        assert "the command did away with it" in done.problems[0]
+        assert lines("away.jsonl")[-1]["kind"] == "run_started"
+        assert (len(done.problems), done.calls) == (1, 0)
+        assert "removed" in done.problems[0]
 
     def test_an_end_that_cannot_be_written_is_told(self) -> None:
         done = record_command("t.jsonl", ["sh", "-c", "printf '\\0\\0' >> t.jsonl"], RecordOptions())
@@ -349,6 +376,52 @@ class TestReplay:
         outcome = folder / "outcome"
         outcome.write_bytes(b'{"type":"error","code":"x","message":"y"}\nno json\n[1]\n{"type":"err')
         assert launch._lines(outcome) == [{"type": "error", "code": "x", "message": "y"}]
+
+
+class TestWhere:
+    """The folder in which a command was recorded is kept as the trace sees it, and the recorded command runs there."""
+
+    def test_it_is_where_the_recording_was_and_nothing_absolute(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "traces").mkdir()
+        for trace, said in (("t.jsonl", "."), ("traces/t.jsonl", ".."), ("new/t.jsonl", "..")):
+            record("a", trace=trace)
+            assert lines(trace)[2]["folder"] == load_trace(trace).folder == said
+            assert str(folder).encode() not in Path(trace).read_bytes()
+        record("a", trace="traces/")
+        monkeypatch.chdir(folder / "new")
+        assert Path(folder_of(load_trace("t.jsonl"), None) or "").samefile(folder)
+        assert folder_of(load_trace("t.jsonl"), ["x"]) is None, "a given command runs where we are"
+
+    def test_the_recorded_command_runs_there_and_it_is_said(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        record("a")
+        (folder / "sub").mkdir()
+        Path("sub/link.jsonl").symlink_to(folder / "t.jsonl")
+        monkeypatch.chdir(folder / "sub")
+        for name in ("../t.jsonl", "link.jsonl"):
+            trace = load_trace(name)
+            done = replay_command(trace, command_of(trace, None), Plan(), folder=folder_of(trace, None))
+            assert (done.faithful, done.notes) == (True, ("it ran in '..', where it was recorded as seen from the trace; a command behind -- runs here",))
+        with pytest.raises(CannotStart, match=r"'no-such' cannot be started in '\.\.'"):
+            replay_command(trace, ["no-such"], Plan(), folder="..")
+
+    def test_it_moves_with_the_trace_and_may_be_gone(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "one/work").mkdir(parents=True)
+        monkeypatch.chdir(folder / "one/work")
+        record_command("../t.jsonl", ["true"], RecordOptions())
+        monkeypatch.chdir(folder)
+        (folder / "one").rename("two")
+        assert folder_of(load_trace("two/t.jsonl"), None) == "two/work"
+        (folder / "two/work").rmdir()
+        with pytest.raises(NoFolder, match="the folder 'work', seen from the trace"):
+            folder_of(load_trace("two/t.jsonl"), None)
+
+    def test_one_without_a_name_that_can_be_written_is_not_kept(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        odd = os.fsdecode(os.fsencode(folder) + b"/\xff")
+        Path(odd).mkdir()
+        monkeypatch.chdir(odd)
+        record_command(f"{folder}/t.jsonl", ["true"], RecordOptions())
+        trace = load_trace(folder / "t.jsonl")
+        assert (trace.folder, folder_of(trace, None)) == (None, None)
 
 
 class TestIncomplete:

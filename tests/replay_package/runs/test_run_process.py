@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from replay.runs import process
-from replay.runs.process import CannotStart, Ended, Signals, run
+from replay.runs.process import CannotStart, Ended, Signals, check_startable, run
 
 
 def ran(*command: str, **options: Any) -> Ended:
@@ -37,6 +37,26 @@ def printed_by(path: Path, *command: str, **options: Any) -> tuple[Ended, str]:
 def test_how_a_command_ended_in_words_and_as_a_shell_has_it(line: str, status: int, code: int, error: str | None) -> None:
     ended = ran("sh", "-c", line)
     assert (ended.status, ended.code, ended.error, ended.ok, ended.stopped_by) == (status, code, error, status == 0, None)
+
+
+def test_what_can_be_started_is_known_before_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/plain").write_text("")
+    (tmp_path / "sub/program").write_text("#!/bin/sh\npwd; echo $PWD\n")
+    (tmp_path / "sub/program").chmod(0o755)
+    check_startable(["sh"])
+    check_startable(["./sub/program"])
+    check_startable(["./program"], "sub")
+    ended, printed = printed_by(tmp_path / "out", "./program", folder="sub")
+    assert (ended.status, printed) == (0, f"{tmp_path}/sub\n" * 2)
+    for command, folder, said in ((["no-such"], None, "'no-such' cannot be started: No such file"), (["./program"], None, "No such file"),
+                                  (["./plain"], "sub", "'./plain' cannot be started in 'sub': Permission denied"),
+                                  (["./sub"], None, "Permission denied")):
+        with pytest.raises(CannotStart, match=said):
+            check_startable(command, folder)
+        with pytest.raises(CannotStart, match=said):
+            ran(*command, folder=folder)
 
 
 def test_a_signal_without_a_name_is_told_by_its_number() -> None:

@@ -95,8 +95,39 @@ def test_a_replacement_that_the_tool_cannot_read_is_refused(tmp_path: Path) -> N
 
     with replay.record(tmp_path / "t.jsonl"):
         where()
-    with pytest.raises(replay.InvalidMutation, match=r"where cannot read the replacement \(KeyError"), replay.mutation(tmp_path / "t.jsonl", 1, {}):
+    says = r"step 1: where cannot read the replacement: KeyError: 'path'; recorded was an object with path$"
+    with pytest.raises(replay.InvalidMutation, match=says) as caught, replay.mutation(tmp_path / "t.jsonl", 1, {}):
         where()
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("result", "form"), [
+    ([{"id": 1, "score": 2}], "an array whose first item is an object with id, score"), ([], "an array"), ([[1]], "an array whose first item is an array"),
+    ({f"k{n:02}": n for n in range(15)}, "an object with k00, k01, k02, k03, k04, k05, k06, k07, k08, k09, k10, k11 and 3 more"), ({}, "an object"), (7, "a number"),
+])
+def test_what_was_recorded_is_said_where_the_replacement_cannot_be_read(tmp_path: Path, result: Any, form: str) -> None:
+    def unreadable(found: Any) -> Any:
+        raise ValueError(f"no {hidden} in it: {found!r}")
+
+    hidden = "canary-4711-canary"
+    tool = replay.tool(name="get", encode=lambda value: value, decode=unreadable)(lambda: result)
+    with replay.record(tmp_path / "t.jsonl"):
+        tool()
+    with pytest.raises(replay.InvalidMutation, match=rf"ValueError: no <redacted> in it: .*; recorded was {form}$"), \
+            replay.mutation(tmp_path / "t.jsonl", 1, result, secrets=[hidden]):
+        tool()
+
+
+def test_each_who_asks_gets_a_replacement_of_its_own(tmp_path: Path) -> None:
+    """C23: what the program does to it changes nothing else."""
+    tool = replay.tool(name="get")(lambda: {"items": [1]})
+    with replay.record(tmp_path / "t.jsonl"):
+        tool()
+    value = {"items": [2]}
+    with replay.mutation(tmp_path / "t.jsonl", 1, value):
+        tool()["items"].append(3)
+    assert value == {"items": [2]}
 
 
 def test_before_the_step_everything_must_match(trace: Path) -> None:

@@ -19,7 +19,15 @@ from tracing import chained, create, events_of, plain_run, record, write_events
 
 from replay.errors import ReplayError, TraceError
 from replay.tracefile import seal as sealing
-from replay.tracefile.seal import key_id, load_private, load_public, make_key, problem_of_seal, seal_trace
+from replay.tracefile.seal import (
+    check_sealable,
+    key_id,
+    load_private,
+    load_public,
+    make_key,
+    problem_of_seal,
+    seal_trace,
+)
 from replay.tracefile.verify import verify_trace
 
 
@@ -33,6 +41,10 @@ def refused(path: Path, key: Ed25519PrivateKey) -> TraceError:
     with pytest.raises(TraceError) as caught:
         seal_trace(path, key)
     assert path.read_bytes() == before
+    if caught.value.code != "trace_exists":  # which depends on the key
+        with pytest.raises(TraceError) as without:
+            check_sealable(path)
+        assert str(without.value) == str(caught.value)
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name]
     return caught.value
 
@@ -41,6 +53,7 @@ def test_the_seal_is_a_signature_over_the_unsealed_line(tmp_path: Path, key: Ed2
     path = record(tmp_path / "t.jsonl")
     before = path.read_bytes()
     path.chmod(0o640)
+    check_sealable(path)
     assert seal_trace(path, key)
     *others, last = path.read_bytes().split(b"\n")[:-1]
     assert b"\n".join([*others, b""]) == before[:before.index(b'{"kind":"run_completed"')]
@@ -161,10 +174,10 @@ def test_a_key_pair_is_written_and_read(tmp_path: Path) -> None:
 def test_no_key_is_overwritten_and_none_is_half_made(tmp_path: Path) -> None:
     make_key(tmp_path / "key")
     before = [(tmp_path / name).read_bytes() for name in ("key", "key.pub")]
-    with pytest.raises(ReplayError, match="File exists; a key is never overwritten"):
+    with pytest.raises(ReplayError, match="there is a file already; a key is never overwritten"):
         make_key(tmp_path / "key")
     (tmp_path / "key").rename(tmp_path / "kept")
-    with pytest.raises(ReplayError, match=r"key\.pub.*File exists"):
+    with pytest.raises(ReplayError, match=r"key\.pub.*there is a file already"):
         make_key(tmp_path / "key")
     assert not (tmp_path / "key").exists()
     assert [(tmp_path / name).read_bytes() for name in ("kept", "key.pub")] == before
@@ -183,9 +196,15 @@ def test_what_is_no_key_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "other.pub").write_bytes(other.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
     for name, reason in [("text", "no unencrypted private key"), ("locked", "no unencrypted private key"), ("key.pub", "no unencrypted private key"),
-                         ("other", "another kind"), ("none", "No such file")]:
-        with pytest.raises(ReplayError, match=reason):
+                         ("other", "another kind"), ("", "is no regular file"), ("a\0b", "null byte")]:
+        with pytest.raises(ReplayError, match=reason) as caught:
             load_private(tmp_path / name)
-    for name, reason in [("text", "no public key"), ("key", "no public key"), ("other.pub", "another kind"), ("none", "No such file")]:
-        with pytest.raises(ReplayError, match=reason):
+        assert "cryptography" not in str(caught.value)
+    with pytest.raises(ReplayError) as caught:
+        load_private(f"{tmp_path}/a key")
+    assert str(caught.value) == (f"key '{tmp_path}/a key': there is no such file; make one with: "
+                                 f"rag trace seal TRACE --key '{tmp_path}/a key' --make-key")
+    for name, reason in [("text", "no public key"), ("key", "no public key"), ("other.pub", "another kind"), ("none", "there is no such file$")]:
+        with pytest.raises(ReplayError, match=reason) as caught:
             load_public(tmp_path / name)
+        assert "cryptography" not in str(caught.value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ from tracing import call, chained, create, events_of, plain_run, record, small_b
 from replay.errors import TraceError
 from replay.jsontext import match_key
 from replay.recorder import Cancelled, Raised, Returned
+from replay.tracefile.bodies import write_body
 from replay.tracefile.events import KINDS, METADATA_KINDS
+from replay.tracefile.pairing import ending_of
+from replay.tracefile.reader import EventReader
 from replay.tracefile.trace import Trace, load_trace
 
 CALL: dict[str, Any] = {"kind": "tool_call", "tool": "t", "args": [1]}
@@ -25,9 +30,14 @@ RESPONSE = {"kind": "approval_response", "label": "pay", "approved": False}
 SAMPLES: dict[str, Any] = {"string": "text", "bool": True, "unsigned": 7, "integer": -7, "number": 0.5, "array": [1], "any": {"k": None}}
 
 
+def chain_events(path: Path, events: Iterable[dict[str, Any]]) -> Path:
+    path.write_bytes(b"\n".join([*chained(events), b""]))
+    return path
+
+
 def load(tmp_path: Path, *middle: dict[str, Any], **options: Any) -> Trace:
     complete = not options.get("incomplete", False)
-    return load_trace(write_events(tmp_path / "t.jsonl", plain_run(*middle, complete=complete)), **options)
+    return load_trace(chain_events(tmp_path / "t.jsonl", plain_run(*middle, complete=complete)), **options)
 
 
 def refused(path: Path, **options: Any) -> tuple[str, int | None, str]:
@@ -38,7 +48,7 @@ def refused(path: Path, **options: Any) -> tuple[str, int | None, str]:
 
 
 def refused_run(tmp_path: Path, *middle: dict[str, Any]) -> tuple[str, int | None, str]:
-    return refused(write_events(tmp_path / "t.jsonl", plain_run(*middle)))
+    return refused(chain_events(tmp_path / "t.jsonl", plain_run(*middle)))
 
 
 # --- what is in it ---
@@ -127,10 +137,11 @@ def test_unknown_kinds_are_counted_or_refused(tmp_path: Path) -> None:
 
 
 def test_marks_crlf_and_blank_lines_move_no_result(tmp_path: Path) -> None:
-    path = write_events(tmp_path / "t.jsonl", plain_run(CALL, RESULT))
+    path = chain_events(tmp_path / "t.jsonl", plain_run(CALL, RESULT))
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n\r\n"))
     for memory in (64 << 20, 0):
-        assert [one.ending() for one in load_trace(path, memory_bytes=memory).calls] == [Returned(2)]
+        assert [one.ending() for one in load_trace(path, memory_bytes=memory, verify=False).calls] == [Returned(2)]
+    assert refused(path)[:2] == ("trace_tampered", 1)
 
 
 # --- refusals, each with its own code ---
@@ -141,9 +152,11 @@ def test_a_missing_an_empty_and_a_headerless_trace_are_three_things(tmp_path: Pa
     assert refused(path)[0] == "trace_missing"
     path.write_bytes(b"")
     assert refused(path)[0] == "trace_empty"
+    path.write_bytes(b"x" * 5000)
+    assert "there is no whole line in it" in refused(path)[2]
     path.write_bytes(b"\n\r\n")
     assert refused(path)[0] == "trace_empty"
-    write_events(path, plain_run()[1:])
+    chain_events(path, plain_run()[1:])
     code, line, text = refused(path)
     assert (code, line) == ("trace_header", 1)
     assert "the trace is missing its schema_header" in text
@@ -153,14 +166,14 @@ def test_a_trace_without_seed_or_start_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     events = plain_run(CALL)
     for without, expected in [((1,), ("trace_seed", 2)), ((2,), ("trace_order", 3)), ((1, 2), ("trace_seed", 2))]:
-        write_events(path, [event for number, event in enumerate(events) if number not in without])
+        chain_events(path, [event for number, event in enumerate(events) if number not in without])
         assert refused(path)[:2] == expected
-    write_events(path, events[:1])
+    chain_events(path, events[:1])
     assert refused(path)[:2] == ("trace_seed", None)
-    write_events(path, events[:2])
+    chain_events(path, events[:2])
     assert refused(path)[:2] == ("trace_order", None)
     events[1]["purpose"] = "retry_jitter"
-    write_events(path, events)
+    chain_events(path, events)
     code, line, text = refused(path)
     assert (code, line) == ("trace_seed", 2)
     assert "rollout_default_seed" in text
@@ -171,13 +184,16 @@ def test_an_alien_trace_and_one_of_another_version_are_refused(tmp_path: Path) -
     path = tmp_path / "t.jsonl"
     events = plain_run(CALL, RESULT)
     events[0]["writer"] = "corvid-vm"
-    code, line, text = refused(write_events(path, events))
+    code, line, text = refused(chain_events(path, events))
     assert (code, line) == ("trace_alien", 1)
-    assert "written by 'corvid-vm'" in text
+    assert "it was written by 'corvid-vm'; only traces of 'rag-stdlib-replay' can be replayed or continued. It can be shown and compared" in text
+    for copy in (path, write_events(tmp_path / "plain.jsonl", events)):
+        trace = load_trace(copy, foreign=True)
+        assert (trace.header["writer"], [one.ending() for one in trace.calls]) == ("corvid-vm", [Returned(2)])
     events[0].update(writer="rag-stdlib-replay", version=99)
-    assert refused(write_events(path, events))[:2] == ("trace_version", 1)
+    assert refused(chain_events(path, events))[:2] == ("trace_version", 1)
     events[0].update(version=1)
-    assert len(load_trace(write_events(path, events)).calls) == 1
+    assert len(load_trace(chain_events(path, events)).calls) == 1
 
 
 def test_an_incomplete_trace_is_refused_unless_that_is_asked(tmp_path: Path) -> None:
@@ -198,6 +214,15 @@ def test_a_changed_trace_is_refused_unless_nobody_asked(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"result":3', b'"result":4'))
     assert refused(path)[:2] == ("trace_tampered", 5)
     assert load_trace(path, verify=False).calls[0].ending() == Returned(4)
+
+
+def test_a_trace_of_ours_has_a_chain(tmp_path: Path) -> None:
+    """Without one, anybody may have written anything into it."""
+    path = write_events(tmp_path / "t.jsonl", plain_run(CALL, RESULT))
+    code, line, text = refused(path)
+    assert (code, line) == ("trace_tampered", 1)
+    assert "it carries no hash chain" in text
+    assert load_trace(path, verify=False).calls[0].ending() == Returned(2)
 
 
 def test_a_malformed_line_in_mid_run_is_refused_with_its_number(tmp_path: Path) -> None:
@@ -289,6 +314,34 @@ def test_large_values_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
         [one] = load_trace(path, memory_bytes=memory).calls
         assert (one.args, one.ending()) == (["q" * 500, 1], Returned({"a": "x" * 500}))
         assert one.key == match_key(["tool", "t", ["q" * 500, 1]])
+
+
+def test_what_was_raised_may_be_large_too(tmp_path: Path) -> None:
+    writer = create(tmp_path / "t.jsonl", options=small_bodies(400))
+    for message, args in [("m" * 500, ["a" * 500]), ("m" * 500, None), ("short", ["a" * 500]), ("short", ["a"])]:
+        call(writer, "t", [], None, raised={"type": "builtins.ValueError", "message": message, "args": args})
+    writer.complete(ok=True)
+    events = [event for event in events_of(tmp_path / "t.jsonl") if event["kind"] == "tool_result"]
+    assert [list(event.get("bodies", ())) for event in events] == [["/raised/message", "/raised/args"], ["/raised/message"], ["/raised/args"], []]
+    assert events[0]["raised"] == {"type": "builtins.ValueError", "message": None, "args": None}
+    for memory in (64 << 20, 0):
+        assert [one.ending() for one in load_trace(tmp_path / "t.jsonl", memory_bytes=memory).calls] == [
+            Raised("builtins.ValueError", "m" * 500, ["a" * 500]), Raised("builtins.ValueError", "m" * 500, None),
+            Raised("builtins.ValueError", "short", ["a" * 500]), Raised("builtins.ValueError", "short", ["a"])]
+    shown = [ending_of(event) for event in EventReader(tmp_path / "t.jsonl", bodies="leave") if event.kind == "tool_result"]
+    assert shown[0] == Raised("builtins.ValueError", "", None)
+
+
+@pytest.mark.parametrize(("pointer", "body", "reason"), [("/raised/message", b"7", "raised must be an object"), ("/result", b"{", "is no JSON")])
+def test_a_body_that_is_no_such_value_is_refused_when_it_is_asked_for(tmp_path: Path, pointer: str, body: bytes, reason: str) -> None:
+    path = tmp_path / "t.jsonl"
+    write_body(str(path), body, entropy=bytes, fsync=False)
+    reference = {pointer: {"sha256": sha256(body).hexdigest(), "bytes": len(body)}}
+    further = {"raised": {"type": "E", "message": None, "args": None}} if pointer == "/raised/message" else {}
+    [one] = load_trace(chain_events(path, plain_run(CALL, {**RESULT, "result": None, **further, "bodies": reference}))).calls
+    with pytest.raises(TraceError, match=reason) as caught:
+        one.ending()
+    assert (caught.value.code, caught.value.line) == ("trace_body", 5)
 
 
 def test_a_chained_trace_by_the_words_of_the_format_is_loaded(tmp_path: Path) -> None:

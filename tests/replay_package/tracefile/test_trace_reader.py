@@ -101,8 +101,40 @@ def test_mark_blank_lines_crlf_and_a_missing_header_are_tolerated(tmp_path: Path
 def test_a_chained_trace_checked_out_with_crlf_still_holds(tmp_path: Path) -> None:
     """Row 25."""
     path = record(tmp_path / "t.jsonl")
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert len(list(EventReader(path, chain="check"))) == 8
+
+
+@pytest.mark.parametrize("blank", [b"\n", b" \t\n", b"\r\n"])
+def test_what_no_recorder_writes_between_chained_lines_is_named(tmp_path: Path, blank: bytes) -> None:
+    path = record(tmp_path / "t.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    for number in range(1, 10):
+        path.write_bytes(b"".join([*lines[:number - 1], blank, *lines[number - 1:]]))
+        error = failure(path, chain="check")
+        assert (error.code, error.line) == ("trace_tampered", number)
+        assert "a blank line, which the recorder did not write" in str(error)
+        assert len(kinds(path)) == 8
+    path.write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
+    error = failure(path, chain="check")
+    assert (error.line, "a byte order mark" in str(error), len(kinds(path))) == (1, True, 8)
+    path.write_bytes(b"\xef\xbb\xbf\n" + b"\n".join(json.dumps(event).encode() for event in plain_run()) + b"\n\n")
+    assert len(kinds(path, chain="check")) == 4, "other recorders may"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"x", b"x" * 3_000_000, b'{"kind":"schema_header"', b"\n\n[", b'{"kind":"run_started","sha256":""}'])
+def test_where_no_event_is_the_trace_is_empty(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(data)
+    for chain in ("check", "ignore"):
+        error = failure(path, chain=chain)
+        assert (error.code, error.line) == ("trace_empty", None)
+        assert ("there is no whole line in it" in str(error)) == bool(data.strip())
+    path.write_bytes(b'{"kind":"novel"}\n')
+    assert kinds(path) == []
+    with pytest.raises(TraceError, match="missing its schema_header") as caught:
+        read_prelude(iter(EventReader(path)), str(path))
+    assert (caught.value.code, caught.value.line) == ("trace_header", 1)
 
 
 def test_line_ends_of_unicode_inside_a_string_split_nothing(tmp_path: Path) -> None:

@@ -139,7 +139,8 @@ def test_what_follows_the_end_is_named(path: Path) -> None:
         verdict = changed(path, path.read_bytes() + tail)
         assert (verdict.ok, verdict.complete, verdict.line) == (False, False, 11)
     assert "follows run_completed" in verdict.problem
-    assert changed(path, path.read_bytes() + b"\n \r\n").ok, "blank lines say nothing"
+    verdict = changed(path, path.read_bytes() + b"\n")
+    assert (verdict.ok, verdict.line, "a blank line" in verdict.problem) == (False, 11, True)
 
 
 def test_zero_bytes_are_named(path: Path) -> None:
@@ -179,14 +180,14 @@ def test_unknown_kinds_are_told_and_covered(tmp_path: Path) -> None:
 
 def test_what_nothing_can_be_said_about_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    for data, code in [(None, "trace_missing"), (b"", "trace_empty"), (b"\n\n", "trace_empty"),
+    for data, code in [(None, "trace_missing"), (b"", "trace_empty"), (b"\n\n", "trace_empty"), (b'{"kind":"schema_hea', "trace_empty"),
                        (b'{"kind":"schema_header","ts_ms":1,"run_id":"r","version":99,"writer":"w"}\n', "trace_version")]:
         if data is not None:
             path.write_bytes(data)
         with pytest.raises(TraceError) as caught:
             verify_trace(path)
         assert caught.value.code == code
-    path.write_bytes(b'{"kind":"schema_hea')
+    path.write_bytes(b'{"kind":"schema_hea\n')
     verdict = verify_trace(path)
     assert (verdict.ok, verdict.complete, verdict.line) == (False, False, 1)
 

@@ -222,10 +222,10 @@ def test_a_file_is_never_written_over(tmp_path: Path) -> None:
     path = record(tmp_path / "t.jsonl")
     before = path.read_bytes()
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
-    for taken in (path, tmp_path / "link.jsonl"):
-        with pytest.raises(TraceError, match="never written over") as caught:
+    for taken, code, reason in [(path, "trace_exists", "never written over"), (tmp_path / "link.jsonl", "trace_io", "is a symbolic link")]:
+        with pytest.raises(TraceError, match=reason) as caught:
             create(taken)
-        assert caught.value.code == "trace_exists"
+        assert caught.value.code == code
     assert path.read_bytes() == before
     assert not (tmp_path / "elsewhere.jsonl").exists()
 
@@ -246,6 +246,21 @@ def test_where_no_file_can_be_made_creating_says_so(tmp_path: Path) -> None:
         with pytest.raises(TraceError, match="cannot be created: Not a directory") as caught:
             create(path)
         assert caught.value.code == "trace_io"
+
+
+@pytest.mark.parametrize(("name", "reason"), [
+    ("n" * 249, "its name may have 248 bytes"), ("é" * 125, "its name may have 248 bytes"), ("n" * 300, "name"), ("a\0b", "null byte"), ("n" * 300 + "/t", "name"),
+])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(TraceError, match=reason) as caught:
+        create(tmp_path / name)
+    assert caught.value.code == "trace_io"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_name_has_room_for_large_values(tmp_path: Path) -> None:
+    path = record(tmp_path / ("n" * 248), [("t", ["x" * 300], 1)], options=WriterOptions(body_bytes=200))
+    assert load_trace(path).calls[0].args == ["x" * 300]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become nobody")
@@ -361,6 +376,55 @@ def test_fsync_waits_for_the_disk_at_each_event_and_only_when_asked(tmp_path: Pa
     assert synced == []
     record(tmp_path / "u.jsonl", options=WriterOptions(fsync=True))
     assert len(synced) == 1 + 1 + 4 + 1  # the front, its folder, the calls, the end
+
+
+# --- what somebody does to the file meanwhile ---
+
+def test_nothing_follows_where_a_part_of_the_trace_is_gone(tmp_path: Path) -> None:
+    """Also where it was cut at a line's end, so that what is left would pass for an earlier state."""
+    path = tmp_path / "t.jsonl"
+    writer = create(path)
+    call(writer, "t", [1], 1)
+    whole = path.read_bytes()
+    front = whole[:whole.index(b'{"kind":"tool_result"')]
+    path.write_bytes(front)
+    with pytest.warns(TraceWarning, match=f"has cut it from {len(whole)} to {len(front)} bytes") as seen:
+        assert writer.append("tool_call", {"tool": "t", "args": [2]}) == -1
+    writer.complete(ok=True)
+    assert len(seen) == 1
+    assert path.read_bytes() == front
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_trace_that_is_gone_is_told_at_the_latest_at_the_end(tmp_path: Path, replaced: bool) -> None:
+    reason = "another file has taken its place" if replaced else "somebody has removed it"
+    writers = [create(tmp_path / f"{number}.jsonl") for number in range(3)]
+    for writer in writers:
+        Path(writer.path).unlink()
+        if replaced:
+            record(Path(writer.path))
+    with pytest.warns(TraceWarning, match=reason):
+        writers[0].complete(ok=True)
+    with pytest.warns(TraceWarning, match=reason):
+        steps = [writers[1].append("tool_call", {"tool": "t", "args": []}) for _ in range(100)]
+    assert steps[-1] == -1
+    assert 0 < sum(step >= 0 for step in steps) < 100, "it is not looked for each time"
+    other = TraceWriter.join(record_front(tmp_path / "joined.jsonl"), redactor=hiding(), options=WriterOptions(on_error="stop"))
+    Path(other.path).unlink()
+    with pytest.raises(TraceWriteError, match="somebody has removed it"):
+        other.complete(ok=True)
+
+
+def record_front(path: Path) -> Path:
+    create(path).close()
+    return path
+
+
+def test_what_a_write_leaves_is_written_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a signal may have it: a write ends before all is written."""
+    monkeypatch.setattr(linefile, "_writev", lambda descriptor, parts: os.write(descriptor, b"".join(parts)[:100]))
+    path = record(tmp_path / "t.jsonl")
+    assert verify_trace(path).ok
 
 
 # --- many at once ---
