@@ -287,4 +287,5 @@ def _after_fork_in_child() -> None:
         session.after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
