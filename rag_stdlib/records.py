@@ -56,6 +56,7 @@ class FrozenDict(dict[str, Any]):
         return FrozenDict, (dict(self),)
 
 
+NOTHING: Final = FrozenDict()
 _LEAVES: Final = frozenset((str, int, float, bool, type(None)))  # what is JSON as it stands
 
 
@@ -73,6 +74,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any field value
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - any field value
     """Give lists as tuples and mappings as frozen ones, all the way down."""
+    if type(value) is dict and not value:
+        return NOTHING
     if type(value) is dict and _LEAVES.issuperset(map(type, value.values())):
         return FrozenDict(value)
     if isinstance(value, Mapping):
@@ -133,7 +136,7 @@ def _maker(record: type[Record]) -> Callable[[Any], Record]:
     hints = get_type_hints(record)
     blank = {part.name: None for part in fields(record)}  # type: ignore[arg-type] # each record is a dataclass
     nested = {name: _builder(hints[name]) for name in blank if not _is_leaf(hints[name])}
-    parts, count = tuple(nested.items()), len(blank)
+    parts, count, new, set_attribute = tuple(nested.items()), len(blank), object.__new__, object.__setattr__
 
     def make(data: Any) -> Record:  # noqa: ANN401 - JSON
         if type(data) is not dict:
@@ -143,7 +146,9 @@ def _maker(record: type[Record]) -> Callable[[Any], Record]:
             return careful(data)
         for name, build in parts:
             values[name] = build(values[name])
-        return made(record, values)
+        rebuilt = new(record)  # as `made` does it, which would be one call more for each of many records
+        set_attribute(rebuilt, "__dict__", values)
+        return rebuilt
 
     def careful(data: Any) -> Record:  # noqa: ANN401 - JSON
         if not isinstance(data, Mapping):

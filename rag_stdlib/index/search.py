@@ -19,7 +19,7 @@ from rag_stdlib.index import fusion, lexical, scan, schema, vectors
 from rag_stdlib.index.filters import NO_FILTERS, Filters, allowed_chunks
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.store import Store
-from rag_stdlib.records import EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope, made
+from rag_stdlib.records import NOTHING, EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope, made
 from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rag_stdlib.embed.protocol import Matrix
 
 SEARCH_EFFECT: Final = "std.rag.search"
-_NO_METADATA: Final = FrozenDict()
 CHUNK_COLUMNS: Final = (
     "c.seq, c.doc_id, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.ordinal, c.start_line, "
     "c.end_line, c.start_byte, c.end_byte, c.content_sha256, c.page, d.metadata"
@@ -242,4 +241,4 @@ def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> Rag
         "provenance_key": key, "effect_meta": meta, "ordinal": ordinal, "start_line": start_line, "end_line": end_line,
         "start_byte": start_byte, "end_byte": end_byte, "content_sha256": digest, "score": found["score"], "mode": found["mode"],
         "lexical_score": found["lexical_score"], "vector_score": found["vector_score"], "page": page,
-        "metadata": _NO_METADATA if metadata == "{}" else FrozenDict(orjson.loads(metadata))})
+        "metadata": NOTHING if metadata == "{}" else FrozenDict(orjson.loads(metadata))})
