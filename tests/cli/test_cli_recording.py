@@ -1,4 +1,4 @@
-"""`rag record` and `rag replay`: exit codes, what is printed where, and what is refused."""
+"""`rag record` and `rag replay`: exit codes, what is printed where, and what is refused. Row 40 of §9: real processes, real exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded runs as tests: the table of verdicts, filters, and what may take a trace's place."""
+"""Recorded runs as tests: the table of verdicts, filters, and what may take a trace's place. Row 41 of §9."""
 
 from __future__ import annotations
 
