@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ OPTIONAL = ("docx", "onnxruntime", "opentelemetry", "pypdf", "selectolax", "toke
 
 
 def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background; tests of Ctrl-C need it, here and in children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     missing = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("CI"):
         pytest.exit(f"CI lacks packages that tests need: {', '.join(missing)}", returncode=3)
