@@ -32,9 +32,10 @@ if TYPE_CHECKING:
         TraceWarning,
         TraceWriteError,
     )
-    from replay.modes import RecordOptions, ReplayOptions, differential, mutation, record, substitute, use_trace
+    from replay.modes import differential, mutation, record, substitute, use_trace
     from replay.recorder import Call, Recorder
     from replay.redaction.hidden import hide
+    from replay.scripts.options import RecordOptions, ReplayOptions
     from replay.session import Session
     from replay.tracefile.trace import load_trace
     from replay.tracefile.verify import verify_trace
@@ -45,8 +46,9 @@ _ROOMS = {  # where each name is at home, loaded when it is first asked for: eve
     "errors": ("Divergence", "InvalidMutation", "NotRecordable", "QuarantineViolation", "RecordedError", "ReplayError", "TraceError",
                "TraceWarning", "TraceWriteError"),
     "redaction.hidden": ("hide",),
-    "modes": ("RecordOptions", "ReplayOptions", "differential", "mutation", "record", "substitute", "use_trace"),
+    "modes": ("differential", "mutation", "record", "substitute", "use_trace"),
     "recorder": ("Call", "Recorder"),
+    "scripts.options": ("RecordOptions", "ReplayOptions"),
     "session": ("Session",),
     "tracefile.trace": ("load_trace",),
     "tracefile.verify": ("verify_trace",),

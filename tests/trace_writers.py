@@ -63,6 +63,7 @@ def forking(path: str, count: str) -> None:
         thread.start()
     children = []
     for number in range(6):
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads is what is tried here
         pid = os.fork()
         if pid == 0:
             calls(writer, f"child{number}", int(count), 300)

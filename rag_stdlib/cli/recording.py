@@ -53,8 +53,8 @@ def record(
     if not words:
         context.fail("Missing the command to record: put it behind --")
     secrets = secret_values(secret_env)
-    from replay.modes import RecordOptions
     from replay.runs.launch import record_command
+    from replay.scripts.options import RecordOptions
     from replay.tracefile.seal import load_private
 
     with trace_errors(trace, unreadable=1):

@@ -170,8 +170,8 @@ class _Promoter:
         from dataclasses import replace
 
         from replay.errors import ReplayError
-        from replay.modes import RecordOptions
         from replay.runs import harness
+        from replay.scripts.options import RecordOptions
 
         try:
             done = harness.promote(candidate, options.command, RecordOptions(), options.secrets)

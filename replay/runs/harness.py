@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from replay.errors import ReplayError, TraceError
-from replay.modes import RecordOptions
 from replay.redaction.redactor import Redactor
 from replay.runs.launch import Recorded, command_of, folder_of, record_command, replay_command
 from replay.runs.process import Ended
 from replay.runs.verdicts import Plan, Replayed
+from replay.scripts.options import RecordOptions
 from replay.tracefile.exchange import discard_trace, replace_trace
 from replay.tracefile.trace import Trace, load_trace
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replay.errors import NotRecordable, ReplayError, TraceWriteError
 from replay.jsontext import decode
-from replay.modes import RecordOptions
 from replay.redaction.redactor import REDACTED, Redactor
 from replay.runs.environ import QUARANTINED, VARIABLE, Handover, report
 from replay.runs.process import CannotStart, Ended, Signals, run
 from replay.runs.verdicts import Findings, Plan, Replayed, judge
 from replay.runs.words import withheld
+from replay.scripts.options import RecordOptions
 from replay.tracefile.writer import TraceWriter, WriterOptions
 
 if TYPE_CHECKING:

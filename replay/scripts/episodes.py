@@ -21,7 +21,7 @@ from replay.tracefile.trace import RecordedCall, Trace
 from replay.tracefile.verify import verify_trace
 
 if TYPE_CHECKING:
-    from replay.modes import RecordOptions, Run, TracePath
+    from replay.scripts.options import RecordOptions, Run, TracePath
     from replay.session import Session
 
 

@@ -14,7 +14,7 @@ from replay.tracefile.trace import RecordedCall
 from replay.tracefile.writer import TraceWriter, WriterOptions
 
 if TYPE_CHECKING:
-    from replay.modes import RecordOptions, Run, TracePath
+    from replay.scripts.options import RecordOptions, Run, TracePath
     from replay.session import Session
 
 

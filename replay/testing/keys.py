@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from replay.errors import ReplayError
-    from replay.testing.session import TracedTest
 
 MARKER: Final = "rag_trace"  # and the fixture
 ON_REPORT: Final = "rag_replay"  # the attribute of a test's last report; xdist hands it over from its workers
-TEST: Final[pytest.StashKey[TracedTest]] = pytest.StashKey()  # of an item, its session; of the config, the one that is on
+TEST: Final[pytest.StashKey[Any]] = pytest.StashKey()  # of an item, its TracedTest; of the config, the one that is on
 REFUSED: Final[pytest.StashKey[ReplayError]] = pytest.StashKey()  # of an item that may not run, why

@@ -21,9 +21,10 @@ import pytest
 from replay import ambient
 from replay.errors import ReplayError, TraceError
 from replay.matching import described
-from replay.modes import Mode, ReplayOptions, use_trace
+from replay.modes import Mode, use_trace
 from replay.recorder import Call
 from replay.runs import environ
+from replay.scripts.options import ReplayOptions
 from replay.scripts.substitute import left_over
 from replay.session import Session
 from replay.testing.keys import TEST

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import TraceError
-from replay.modes import Mode, RecordOptions, Run
+from replay.modes import Mode
 from replay.recorder import Call, Ending
 from replay.redaction.redactor import Redactor
 from replay.scripts.episodes import Staged
+from replay.scripts.options import RecordOptions, Run
 from replay.scripts.script import Completion, Step
 from replay.session import Session
 from replay.tracefile.trace import RecordedCall

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rag_stdlib.cli import main
-from replay.modes import RecordOptions
 from replay.runs.launch import record_command
+from replay.scripts.options import RecordOptions
 
 PROGRAM = """
 import os, sys

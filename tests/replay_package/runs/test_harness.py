@@ -16,7 +16,6 @@ from tracing import chained
 
 import replay
 from replay.errors import TraceError
-from replay.modes import RecordOptions
 from replay.redaction.redactor import Redactor
 from replay.runs import harness
 from replay.runs.harness import (
@@ -34,6 +33,7 @@ from replay.runs.harness import (
 from replay.runs.launch import agent_of, record_command
 from replay.runs.process import CannotStart
 from replay.runs.verdicts import Plan
+from replay.scripts.options import RecordOptions
 from replay.tracefile.seal import load_private, make_key, seal_trace
 from replay.tracefile.trace import load_trace
 from replay.tracefile.verify import verify_trace

@@ -16,12 +16,12 @@ import pytest
 
 import replay
 from replay.errors import InvalidMutation, NotRecordable, TraceError
-from replay.modes import RecordOptions
 from replay.reports.report import DifferentialReport, MutationReport
 from replay.runs import launch
 from replay.runs.launch import NoCommand, NoFolder, Recorded, command_of, folder_of, record_command, replay_command
 from replay.runs.process import CannotStart
 from replay.runs.verdicts import Plan, Replayed
+from replay.scripts.options import RecordOptions
 from replay.tracefile.seal import load_public, make_key
 from replay.tracefile.trace import load_trace
 from replay.tracefile.verify import verify_trace
@@ -215,7 +215,7 @@ class TestRecord:
         assert codes(again("--password", "another", "Oslo")) == ["started_otherwise"]
 
     def test_a_recording_inside_it_is_named_as_what_took_the_calls(self) -> None:
-        inner = ("from replay.runs.launch import record_command; from replay.modes import RecordOptions; import sys; "
+        inner = ("from replay.runs.launch import record_command; from replay.scripts.options import RecordOptions; import sys; "
                  "record_command('inner.jsonl', [sys.executable, 'prog.py', 'Oslo'], RecordOptions())")
         done = record_command("t.jsonl", [sys.executable, "-c", inner], RecordOptions())
         assert (done.calls, done.notices) == (0, ("inside it a record with the trace 'inner.jsonl' took the calls, which are not in this one",))
