@@ -79,13 +79,11 @@ __all__ = [
     "mutation",
     "quarantine",
     "record",
-
     "substitute",
     "tool",
     "use_trace",
     "verify_trace",
 ]
-
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute

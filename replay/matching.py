@@ -9,6 +9,7 @@ run can share. Whatever does not match is a `Divergence` that says what was expe
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -82,7 +83,7 @@ def _as_dict(call: RecordedCall) -> dict[str, Any]:
     return {"kind": call.kind, "tool": call.name, "args": call.args, "step": call.step}
 
 
-class Matcher:
+class Matcher(ABC):
     """The calls of a trace, taken one by one. Safe between threads, and between processes that share buffer and lock."""
 
     def __init__(self, calls: Sequence[RecordedCall], used: Buffer | None = None, lock: Lock | None = None) -> None:
@@ -118,9 +119,9 @@ class Matcher:
         """
         return self.find(asked)
 
+    @abstractmethod
     def code_of(self, asked: Asked) -> str:
         """Say, as the code of a divergence, what a call is that no recorded one stands for."""
-        raise NotImplementedError
 
     def unused(self) -> list[RecordedCall]:
         """Return the recorded calls that nobody asked for."""
@@ -137,11 +138,13 @@ class Matcher:
             yield index
             index = self._used.find(b"\0", index + 1)
 
+    @abstractmethod
     def _find(self, asked: Asked) -> int | None:
-        raise NotImplementedError
+        """Return the index of the recorded call that answers, or None."""
 
+    @abstractmethod
     def _missed(self, asked: Asked) -> Divergence:
-        raise NotImplementedError
+        """Make the divergence of a call that none answers."""
 
     def _diverged(self, code: str, problem: str, asked: Asked, expected: RecordedCall | None, hint: str = "") -> Divergence:
         where = f"step {expected.step} (line {expected.line})" if expected is not None else "the end"

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from replay.errors import ReplayError
 from replay.jsontext import checked
 from replay.matching import MATCHINGS, Matching
 from replay.scripts.substitute import Leftover
+from replay.tracefile.writer import WriterOptions, now_ms
 
 TracePath: TypeAlias = "str | os.PathLike[str]"
 
-BODY_BYTES: Final = 1 << 20
-
-
-def now_ms() -> int:
-    """Return the wall clock in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class RecordOptions:
     Ed25519 private key, or the path of its PEM file) seals the end. `clock_ms` and `entropy` are where times and ids come from.
     """
 
-    body_bytes: int = BODY_BYTES
+    body_bytes: int = WriterOptions().body_bytes
     fsync: bool = False
     on_error: Literal["report", "stop"] = "report"
     seal_key: Any = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from replay.endings import text_of
-from replay.errors import Divergence, RecordedError, ReplayError
+from replay.errors import Divergence, RecordedError
 from replay.recorder import Call, Ending
 from replay.tracefile.trace import RecordedCall
 
@@ -71,8 +71,3 @@ def one_error(error: BaseException) -> str:
     """Write an exception as a run_completed event holds it; one that stands for a recorded one as that."""
     name = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type(error).__name__
     return f"{name}: {text_of(error)}"
-
-
-def is_ours(error: BaseException | None) -> bool:
-    """Tell whether an exception is this package's own, which says nothing about the program's ending."""
-    return isinstance(error, ReplayError)

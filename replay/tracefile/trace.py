@@ -13,17 +13,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from replay.errors import TraceError
 from replay.jsontext import Json, decode, match_key
 from replay.recorder import Cancelled, Ending, Raised, Returned
 from replay.tracefile.bodies import check_bodies, restore
 from replay.tracefile.events import METADATA_KINDS, REQUESTS, WRITER, Request
+from replay.tracefile.pairing import CALLS, RESULTS
 from replay.tracefile.reader import Event, EventReader, open_trace, read_prelude
-
-_CALLS: Final = {request.call_event: request for request in REQUESTS.values()}
-_RESULTS: Final = {request.result_event: request for request in REQUESTS.values()}
 
 
 class _Source(Protocol):
@@ -81,7 +79,7 @@ class RecordedCall:
 
     def __init__(self, source: _Source, event: Event, at: tuple[int, int], number: int) -> None:
         """Keep where the call's event stands; `add_result` adds the ending."""
-        request = _CALLS[event.kind]
+        request = CALLS[event.kind]
         self.kind: str = request.kind
         self.name: str = event.fields[request.name_field]
         self.number = number
@@ -252,7 +250,7 @@ class _Loader:
         """Check the bodies of each event; put those in their places that are not read later."""
         for event in events:
             if "bodies" in event.fields:
-                if event.kind not in _CALLS and event.kind not in _RESULTS:
+                if event.kind not in CALLS and event.kind not in RESULTS:
                     restore(self._source.path, event.fields, event.line)
                 elif self._verify:
                     check_bodies(self._source.path, event.fields, event.line)
@@ -260,13 +258,13 @@ class _Loader:
 
     def _take(self, event: Event) -> None:
         at = self._reader.offset, len(self._reader.text)
-        if event.kind in _CALLS:
+        if event.kind in CALLS:
             call = RecordedCall(self._source, event, at, len(self._calls) + 1)
             self._calls.append(call)
             self._open[call.step] = self._latest = call
-        elif event.kind in _RESULTS:
+        elif event.kind in RESULTS:
             self._check_result(event)
-            call = self._call_of(event, _RESULTS[event.kind])
+            call = self._call_of(event, RESULTS[event.kind])
             del self._open[call.step]
             call.add_result(event, at)
         elif event.kind == "run_completed":
