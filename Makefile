@@ -22,9 +22,11 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# A part: make bench BENCH="--sizes 10k --peers ours,numpy" CHECKS="--sizes 10k"
 bench: $(VENV)/.ready
+	$(BIN)/python bench/run.py $(BENCH); peers=$$?; $(BIN)/python bench/checks.py $(CHECKS); checks=$$?; \
 	$(BIN)/python bench/core.py; core=$$?; $(BIN)/python bench/tracing.py; tracing=$$?; \
-	$(BIN)/python bench/quality.py && exit $$((core | tracing))
+	$(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing))
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md

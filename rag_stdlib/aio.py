@@ -7,8 +7,10 @@ from rag_stdlib.edge import awaited
 
 arag_ingest = awaited(tools.rag_ingest)
 arag_ingest_document = awaited(tools.rag_ingest_document)
+arag_ingest_many = awaited(tools.rag_ingest_many)
 arag_search = awaited(tools.rag_search)
 arag_query = awaited(tools.rag_query)
+arag_search_many = awaited(tools.rag_search_many)
 arag_get = awaited(tools.rag_get)
 arag_delete = awaited(tools.rag_delete)
 arag_stats = awaited(tools.rag_stats)

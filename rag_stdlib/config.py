@@ -57,6 +57,7 @@ _SECTIONS: Final[dict[str, dict[str, _Key]]] = {
         "query_prefix": _Key(str, blank=True),
         "passage_prefix": _Key(str, blank=True),
         "vector_memory_mb": _Key(int, least=1, most=1_048_576),
+        "lexical_memory_mb": _Key(int, least=1, most=1_048_576),
     },
     "effects": {"grant": _Key(list, words=tuple(sorted(EFFECTS)))},
 }
@@ -79,6 +80,7 @@ class RagConfig:
     query_prefix: str = ""
     passage_prefix: str = ""
     vector_memory_mb: int = 512
+    lexical_memory_mb: int = 64
 
     def __post_init__(self) -> None:
         """Check every value that is set, and settle the mode."""

@@ -35,7 +35,7 @@ quarantine.watch(audit.INDEX, "index")
 quarantine.watch(audit.EMBED, "embedder")
 
 
-def tool(name: str, parameters: dict[str, type], *effects: Effect, decode: Callable[[Any], Any] = calljson.as_it_is,
+def tool(name: str, parameters: dict[str, Any], *effects: Effect, decode: Callable[[Any], Any] = calljson.as_it_is,
          ranking: Callable[[Any], list[tuple[str, float | None]] | None] | None = None,
          ) -> Callable[[Work[P, T]], Callable[P, Result[T]]]:
     """Make the public function of a tool out of its work: the same parameters but the runtime, a `Result` in place of the `Ok`.

@@ -22,7 +22,8 @@ class QueryOptions(Record):
 
     `doc_id` and `source` take a string, or several of which any may match; `metadata` takes for each key a JSON scalar or
     several, compared by JSON type. Filters cut before the best are chosen. `min_score` is in the unit of the mode's score;
-    `per_document` bounds the hits of one document. `mode` None is the configured mode.
+    `per_document` bounds the hits of one document. `mode` None is the configured mode. `approximate` lets a search in vector mode
+    miss some of the best chunks, where an index is large and in memory; see docs/searching.md for how many.
     """
 
     mode: Mode | None = None
@@ -33,6 +34,7 @@ class QueryOptions(Record):
     metadata: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=FrozenDict)
     min_score: float | None = None
     per_document: int | None = None
+    approximate: bool = False
 
     def check(self) -> None:
         """Refuse values that cannot be served.

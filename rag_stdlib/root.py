@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from rag_stdlib.errors import Failure, fail
@@ -34,6 +35,7 @@ _READ_FLAGS: Final = (
 _CAN_ANCHOR: Final = os.path.isdir("/proc/self/fd") and os.open in os.supports_dir_fd
 
 
+@lru_cache(maxsize=256)
 def relative_parts(path: str, root: str, separator: str = os.sep) -> tuple[str, ...]:
     """Split a caller's path into components below `root` (absolute), by text alone.
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from rag_stdlib.embed import Embedder
-    from rag_stdlib.index.store import Store, Synchronous
+    from rag_stdlib.index.connect import Synchronous
+    from rag_stdlib.index.store import Store
 
 _LEAST_KEY: Final = 4  # characters; what is shorter could not be told from other text
 
@@ -47,12 +48,14 @@ class Runtime:
         recorder: Recorder | None = None,
         synchronous: Synchronous = "normal",
         progress: Callable[[int, int], None] | None = None,
+        resident: bool = True,
     ) -> None:
         """Take a `Config`, the path of a corvid.toml, or (None) the one found upward from the working directory.
 
         `root`, `embedder` and `mode` override what the configuration says; with an embedder given here, the mode is hybrid
         unless said otherwise. `synchronous="full"` makes each commit wait for the disk. `progress` is told (done, total) by
-        tools that take long. `recorder` takes the calls of a `with` block of this runtime, and of runtimes' blocks inside it;
+        tools that take long. `resident` lets searches keep codes and postings in memory for the next ones, up to what the
+        configuration allows; without it each reads the file. `recorder` takes the calls of a `with` block of this runtime, and of runtimes' blocks inside it;
         without one they go to the replay session around them, if any.
 
         Raises:
@@ -67,6 +70,7 @@ class Runtime:
         self.mode: Mode = mode or ("hybrid" if given else read.rag.mode or "lexical")
         self.recorder = recorder
         self.progress = progress
+        self.resident = resident
         self._embedder = embedder
         self._synchronous: Synchronous = synchronous
         self._store: Store | None = None
@@ -85,6 +89,9 @@ class Runtime:
     @property
     def store(self) -> Store:
         """The index files below the root, opened on first use."""
+        store = self._store
+        if store is not None:  # the common case, without a lock
+            return store
         root = self.root
         with GATE.passing(), self._lock:
             if self._store is None:
@@ -101,6 +108,8 @@ class Runtime:
     @property
     def embedder(self) -> Embedder | None:
         """The configured embedder, made on first use; None for lexical search only."""
+        if self._embedder is not None:
+            return self._embedder
         with GATE.passing(), self._lock:
             if self._embedder is None and self.config.rag.embedder is not None:
                 self._embedder = _make_embedder(self.config, self.config.rag.embedder)

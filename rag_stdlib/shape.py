@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 from rag_stdlib.effects import Effect
 from rag_stdlib.errors import ToolShapeError
@@ -19,13 +19,13 @@ _PLAIN: Final = (str, int, bool)  # types of record fields that need no thought
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as data: name, parameters with their types in order, effect row, and the function's own signature.
+    """A tool as data: name, parameters with their types in order (a list's as ``list[str]``), effect row, and the function's own signature.
 
     `decode` makes its value from JSON; `ranking` reads (id, score), best first, out of an encoded result, where the tool ranks.
     """
 
     name: str
-    parameters: tuple[tuple[str, type], ...]
+    parameters: tuple[tuple[str, Any], ...]
     effects: tuple[Effect, ...]
     python: inspect.Signature
     decode: Callable[[Any], Any]
@@ -33,8 +33,7 @@ class ToolSpec:
 
     def signature(self) -> str:
         """Write the expected shape, as a refusal shows it."""
-        names = {str: "String", int: "Int"}
-        return ", ".join(f"{name}: {names.get(kind, kind.__name__)}" for name, kind in self.parameters)
+        return ", ".join(f"{name}: {_type_name(kind)}" for name, kind in self.parameters)
 
 
 def arguments_of(spec: ToolSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -53,7 +52,7 @@ def arguments_of(spec: ToolSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any
     for (name, kind), value in zip(spec.parameters, args, strict=True):
         if kind is str and type(value) is str:
             continue
-        misfit = f"{name} is {_short(value)}" if not _fits(kind, value) else _misfit_inside(name, value)
+        misfit = _misfit(name, kind, value)
         if misfit:
             raise _misshapen(spec, misfit)
     return args
@@ -61,6 +60,19 @@ def arguments_of(spec: ToolSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
 def _misshapen(spec: ToolSpec, what: str) -> ToolShapeError:
     return ToolShapeError(f"tool `{spec.name}` failed: expected ({spec.signature()}); {what}")
+
+
+def _type_name(kind: Any) -> str:  # noqa: ANN401 - a type or an alias like list[str]
+    inner = get_args(kind)
+    return f"List<{_type_name(inner[0])}>" if inner else {str: "String", int: "Int"}.get(kind, kind.__name__)
+
+
+def _misfit(name: str, kind: Any, value: object) -> str:  # noqa: ANN401 - the same
+    """Name what does not have its declared type: the argument, an item of a list, or a plain field of a record."""
+    inner = get_args(kind)
+    if inner and isinstance(value, (list, tuple)):
+        return next((misfit for at, item in enumerate(value) if (misfit := _misfit(f"{name}[{at}]", inner[0], item))), "")
+    return f"{name} is {_short(value)}" if inner or not _fits(kind, value) else _misfit_inside(name, value)
 
 
 def _fits(kind: type, value: object) -> bool:

@@ -6,8 +6,9 @@ What is written here is the work behind each, given the runtime; `tool` makes th
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib import values
 from rag_stdlib.calljson import ranking
@@ -28,8 +29,18 @@ from rag_stdlib.result import Ok, Result  # noqa: F401 - the public functions' a
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.text.chunker import STD_RAG, ChunkOptions
 
+if TYPE_CHECKING:
+    from rag_stdlib.index.resident.cache import Limits
+    from rag_stdlib.index.search import Found
+
 UNCHANGED: Final = "unchanged"  # the note of an ingest that found the document stored just so
 _NO_EMBEDDER: Final = "lexical search: no [rag] embedder is configured"
+
+
+def unchanged_positions(notes: Sequence[str]) -> frozenset[int]:
+    """Read out of the notes of `rag_ingest_many` which documents, by position, were stored just so already."""
+    listed = next((note for note in notes if note.startswith(f"{UNCHANGED}: ")), "")
+    return frozenset(int(position) for position in listed[len(UNCHANGED) + 2:].split(",") if position)
 
 
 def _item_from_json(value: dict[str, Any]) -> RagDocumentEnvelope | RagChunkEnvelope:
@@ -58,17 +69,47 @@ def _ingest(runtime: Runtime, index_path: str, document: SourceDocument, chunk_c
     values.check_chunk_chars(chunk_chars)
     values.check_document(document)
     store = runtime.store
-    from rag_stdlib.index import reader, writer
+    from rag_stdlib.index import writer
 
     outcome = writer.ingest(store, index_path, document, chunk_chars, options, runtime.embedder)
-    notes: tuple[str, ...] = () if outcome.changed else (UNCHANGED,)
-    if outcome.changed and not document.doc_id.isascii():
-        forms = tuple(unicodedata.normalize(form, document.doc_id) for form in ("NFC", "NFD"))
-        with suppress(Failure):  # the document is stored; a remark that cannot be had does not change that
-            twin = reader.unicode_twin(store, index_path, document.doc_id, forms)
-            if twin is not None:
-                notes = (f"another document's id differs only in Unicode normal form: {values.shown(twin)!a}",)
+    notes = _twins(runtime, index_path, document.doc_id) if outcome.changed else (UNCHANGED,)
     return Ok(outcome.chunks, notes=notes)
+
+
+def _twins(runtime: Runtime, index_path: str, doc_id: str) -> tuple[str, ...]:
+    """Remark on a stored document whose id looks the same as a newly stored one's."""
+    if doc_id.isascii():
+        return ()
+    from rag_stdlib.index import reader
+
+    forms = tuple(unicodedata.normalize(form, doc_id) for form in ("NFC", "NFD"))
+    with suppress(Failure):  # the document is stored; a remark that cannot be had does not change that
+        twin = reader.unicode_twin(runtime.store, index_path, doc_id, forms)
+        if twin is not None:
+            return (f"another document's id differs only in Unicode normal form: {values.shown(twin)!a}",)
+    return ()
+
+
+@tool("rag_ingest_many", {"index_path": str, "documents": list[SourceDocument], "chunk_chars": int, "options": ChunkOptions}, RAG_WRITE)
+def rag_ingest_many(runtime: Runtime, index_path: str, documents: Sequence[SourceDocument], chunk_chars: int,
+                    options: ChunkOptions = STD_RAG) -> Ok[list[int]]:
+    """Do what `rag_ingest_document` does for each of the documents in order, and return their numbers of chunks.
+
+    Many documents go into one transaction, and while they are written the next ones are prepared. Of several with one id the
+    last is kept. Each is stored whole or not at all: an Err names the document that caused it, some of those before it are
+    stored by then, and the same call goes on from there. A note says which were stored just so already.
+    """
+    values.check_chunk_chars(chunk_chars)
+    values.check_documents(documents)
+    store = runtime.store
+    from rag_stdlib.index import pipeline
+
+    outcomes = pipeline.ingest_many(store, index_path, documents, chunk_chars, options, runtime.embedder, runtime.progress)
+    unchanged = [position for position, outcome in enumerate(outcomes) if not outcome.changed]
+    notes = [f"{UNCHANGED}: {','.join(map(str, unchanged))}"] if unchanged else []
+    changed = dict.fromkeys(document.doc_id for document, outcome in zip(documents, outcomes, strict=True) if outcome.changed)
+    notes += [f"document {values.shown(doc_id)!a}: {note}" for doc_id in changed for note in _twins(runtime, index_path, doc_id)]
+    return Ok([outcome.chunks for outcome in outcomes], notes=tuple(notes))
 
 
 @tool("rag_search", {"index_path": str, "query": str, "limit": int}, RAG_READ, decode=RagChunkEnvelope.from_dicts, ranking=ranking)
@@ -90,20 +131,48 @@ def rag_query(runtime: Runtime, index_path: str, query: str, limit: int,
 
 
 def _query(runtime: Runtime, index_path: str, query: str, limit: int, options: QueryOptions) -> Ok[list[RagChunkEnvelope]]:
+    (found,), notes = _search(runtime, index_path, [query], limit, options)
+    return Ok(list(found.chunks), notes=(*notes, *found.notes))
+
+
+@tool("rag_search_many", {"index_path": str, "queries": list[str], "limit": int, "options": QueryOptions}, RAG_READ,
+      decode=lambda lists: [RagChunkEnvelope.from_dicts(chunks) for chunks in lists])
+def rag_search_many(runtime: Runtime, index_path: str, queries: Sequence[str], limit: int,
+                    options: QueryOptions = DEFAULT_OPTIONS) -> Ok[list[list[RagChunkEnvelope]]]:
+    """Search for several queries at once: for each, in order, what `rag_query` returns, all from one state of the index.
+
+    The queries are embedded in one call and scored together, which takes a half to a third of the time of single calls.
+    """
+    found, notes = _search(runtime, index_path, queries, limit, options)
+    remarks = tuple(f"query {number}: {note}" for number, one in enumerate(found) for note in one.notes)
+    return Ok([list(one.chunks) for one in found], notes=(*notes, *remarks))
+
+
+def _search(runtime: Runtime, index_path: str, queries: Sequence[str], limit: int,
+            options: QueryOptions) -> tuple[list[Found], tuple[str, ...]]:
+    """Answer queries that differ in their text only; the notes are on the call as a whole."""
     values.check_limit(limit)
-    values.check_text("query", query, values.MAX_QUERY_BYTES)
+    for query in queries:
+        values.check_text("query", query, values.MAX_QUERY_BYTES)
     options.check()
     mode = options.mode or runtime.mode
+    if options.approximate and mode != "vector":
+        raise fail("invalid_option", name="approximate", reason=f"is for mode vector only; this search is in mode {mode}")
     store = runtime.store
     from rag_stdlib.index import search
 
-    asked = search.Query(query, limit, mode, options.filters(), options.min_score, options.per_document,
-                         runtime.config.rag.vector_memory_mb * 1_000_000)
-    found = search.search(store, index_path, asked, runtime.embedder if mode != "lexical" else None)
-    notes = found.notes
-    if options.mode is None and not runtime.has_embedder:
-        notes = (_NO_EMBEDDER, *notes)
-    return Ok(list(found.chunks), notes=notes)
+    asked = search.Query(limit, mode, options.filters(), options.min_score, options.per_document, _limits(runtime),
+                         options.approximate)
+    found = search.search(store, index_path, asked, queries, runtime.embedder if mode != "lexical" else None)
+    return found, (_NO_EMBEDDER,) if options.mode is None and not runtime.has_embedder else ()
+
+
+def _limits(runtime: Runtime) -> Limits | None:
+    """Say how much of an index may stay in memory for later searches."""
+    from rag_stdlib.index.resident.cache import Limits
+
+    rag = runtime.config.rag
+    return Limits(rag.vector_memory_mb * 1_000_000, rag.lexical_memory_mb * 1_000_000) if runtime.resident else None
 
 
 @tool("rag_get", {"index_path": str, "id": str}, RAG_READ, decode=_item_from_json)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from rag_stdlib.errors import fail
+from rag_stdlib.errors import Failure, fail
 from rag_stdlib.records import FrozenDict, Scalar, SourceDocument
+from rag_stdlib.result import RagError
 
 MAX_TEXT_BYTES: Final = 64 * 1024 * 1024
 MAX_QUERY_BYTES: Final = 64 * 1024
@@ -98,6 +99,22 @@ def check_document(document: SourceDocument) -> None:
     for name, anchors in (("lines", document.lines), ("pages", document.pages)):
         if not _are_anchors(anchors):
             raise fail("invalid_option", name=name, reason="must be pairs (character, number) in ascending order of character")
+
+
+def check_documents(documents: Sequence[SourceDocument]) -> None:
+    """Check every part of documents to ingest together; a refusal names the document."""
+    for document in documents:
+        try:
+            check_document(document)
+        except Failure as failure:
+            raise of_document(document.doc_id, failure) from None
+
+
+def of_document(doc_id: str, failure: Failure) -> Failure:
+    """Name the one of several documents that a failure is about."""
+    error = failure.error
+    message = f"document {shown(doc_id)!r}: {error}".encode(errors="backslashreplace").decode()
+    return Failure(RagError(message, error.code, error.fix))
 
 
 def _are_anchors(anchors: object) -> bool:

@@ -18,7 +18,8 @@ KEY = {"OPENAI_API_KEY": "sk-canary-0123456789"}
 GOOD = {
     "io": {"root": '"data"'},
     "rag": {"embedder": '"ollama"', "model": '"m"', "endpoint": '"https://h:1/v1"', "mode": '"vector"', "dim": "8", "timeout_s": "2.5",
-            "max_batch": "3", "query_prefix": '""', "passage_prefix": '"passage: "', "vector_memory_mb": "7"},
+            "max_batch": "3", "query_prefix": '""', "passage_prefix": '"passage: "', "vector_memory_mb": "7",
+            "lexical_memory_mb": "8"},
     "effects": {"grant": '["rag_read"]'},
 }
 
@@ -43,7 +44,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert load(tmp_path, text) == Config(
         root=str(tmp_path / "data"), grant=frozenset({"rag_read"}), file=str(tmp_path / "corvid.toml"),
         rag=RagConfig(embedder="ollama", model="m", endpoint="https://h:1/v1", mode="vector", dim=8, timeout_s=2.5, max_batch=3,
-                      query_prefix="", passage_prefix="passage: ", vector_memory_mb=7))
+                      query_prefix="", passage_prefix="passage: ", vector_memory_mb=7, lexical_memory_mb=8))
 
 
 def test_an_empty_file_configures_nothing(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_wrong_type_names_line_key_and_type(tmp_path: Path, section: str, key:
     ('[rag]\nquery_prefix = "\\u0000"', "U+0000"), ("[rag]\ndim = 0", "between 1 and 16384, not 0"), ("[rag]\ndim = 16385", "16384"),
     ("[rag]\ndim = -1", "not -1"), ("[rag]\ntimeout_s = 0", "between 0.001 and 86400"), ("[rag]\ntimeout_s = nan", "not nan"),
     ("[rag]\ntimeout_s = inf", "not inf"), ("[rag]\ntimeout_s = 1" + "0" * 400, "between"), ("[rag]\nmax_batch = 2049", "2048"),
-    ("[rag]\nvector_memory_mb = 0", "between 1 and"), ("[rag]\nembedder = 'Local'", "did you mean 'local'"),
+    ("[rag]\nvector_memory_mb = 0", "between 1 and"), ("[rag]\nlexical_memory_mb = 0", "between 1 and"), ("[rag]\nembedder = 'Local'", "did you mean 'local'"),
     ("[rag]\nembedder = 'openia'", "did you mean 'openai'"), ("[rag]\nembedder = 'cohere'", "there are: openai, ollama, local"),
     ("[rag]\nmode = 'hybird'", "did you mean 'hybrid'"), ("[effects]\ngrant = ['rag_raed']", "did you mean 'rag_read'"),
     ("[effects]\ngrant = ['rag_read', 'sudo']", "names 'sudo' (there are: rag_read, rag_write)"),

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import orjson
 import pytest
@@ -35,9 +35,11 @@ from rag_stdlib import (
     rag_get,
     rag_ingest,
     rag_ingest_document,
+    rag_ingest_many,
     rag_query,
     rag_reembed,
     rag_search,
+    rag_search_many,
     rag_stats,
 )
 from rag_stdlib.edge import TOOLS
@@ -52,8 +54,10 @@ CHUNK = RagChunkEnvelope("d", "d:0", "s", "t", 0, 1, "", EffectEnvelope("x"), 0,
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "rag_ingest": (rag_ingest, (PATH, "d", "s", "One sentence. Two sentences.", 20)),
     "rag_ingest_document": (rag_ingest_document, (PATH, SourceDocument("e", "s", "Text.", metadata={"a": 1}), 20, ChunkOptions())),
+    "rag_ingest_many": (rag_ingest_many, (PATH, [SourceDocument("e", "s", "Text."), SourceDocument("f", "s", "More text. Sentence.")], 20, ChunkOptions())),
     "rag_search": (rag_search, (PATH, "sentence", 3)),
     "rag_query": (rag_query, (PATH, "sentence", 3, QueryOptions(mode="lexical", metadata={"a": (1, None)}))),
+    "rag_search_many": (rag_search_many, (PATH, ["sentence", "", "two sentences"], 3, QueryOptions(per_document=1))),
     "rag_get": (rag_get, (PATH, "d")),
     "rag_delete": (rag_delete, (PATH, "e")),
     "chunk_in_index": (chunk_in_index, (PATH, CHUNK)),
@@ -85,7 +89,7 @@ def test_every_tool_is_registered_with_its_parameters_and_effects() -> None:
         assert function.__effects__ == spec.effects  # type: ignore[attr-defined]
         assert getattr(rag_stdlib, f"a{name}").__effects__ == spec.effects
     writing = {name for name, spec in TOOLS.items() if spec.effects == (RAG_WRITE,)}
-    assert writing == {"rag_ingest", "rag_ingest_document", "rag_delete", "rag_compact", "rag_reembed"}
+    assert writing == {"rag_ingest", "rag_ingest_document", "rag_ingest_many", "rag_delete", "rag_compact", "rag_reembed"}
     assert all(spec.effects in ((RAG_READ,), (RAG_WRITE,)) for spec in TOOLS.values())
 
 
@@ -102,9 +106,14 @@ def test_a_wrong_shape_is_raised_before_anything_is_touched(lexical: Runtime, tm
     function, arguments = CALLS[name]
     spec = TOOLS[name]
     for position, (parameter, kind) in enumerate(spec.parameters):
-        for wrong in (None, 1.0, float("nan"), b"x", [], {}, object(), *((True, False, "5", 2**63, -2**63 - 1) if kind is int else (5, True))):
+        takes_list = get_origin(kind) is list
+        for wrong in (None, 1.0, float("nan"), b"x", {}, object(), *(("x", {"x"}, iter(["x"])) if takes_list else ([],)),
+                      *((True, False, "5", 2**63, -2**63 - 1) if kind is int else (5, True))):
             with pytest.raises(ToolShapeError, match=f"{parameter} is {type(wrong).__name__}"):
                 function(*arguments[:position], wrong, *arguments[position + 1:])
+            if takes_list and not isinstance(wrong, str):
+                with pytest.raises(ToolShapeError, match=rf"{parameter}\[1\] is {type(wrong).__name__}"):
+                    function(*arguments[:position], [arguments[position][0], wrong], *arguments[position + 1:])
     for bad in (function, lambda: function(*arguments, 1), lambda: function(*arguments[:-1], nonsense=1),
                 lambda: function(*arguments, index_path=PATH)):
         with pytest.raises(ToolShapeError, match="expected"):

@@ -259,7 +259,7 @@ def test_an_index_on_a_read_only_file_system_is_read_and_not_written(tmp_path: P
 def test_a_failure_to_open_in_a_writable_folder_is_no_reason_to_ignore_the_log(lexical: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     import apsw
 
-    from rag_stdlib.index import store
+    from rag_stdlib.index import connect
 
     rag_ingest(PATH, "d", "s", U3, 60)
     lexical.close()
@@ -270,11 +270,11 @@ def test_a_failure_to_open_in_a_writable_folder_is_no_reason_to_ignore_the_log(l
                 raise apsw.CantOpenError("too many open files")
             return super().execute(statements, *rest, **named)
 
-    monkeypatch.setattr(store.apsw, "Connection", Failing)
+    monkeypatch.setattr(connect.apsw, "Connection", Failing)
     result = rag_search(PATH, "replay", 1)
     assert isinstance(result, Err)
     assert result.error.code == "index_io"
-    monkeypatch.setattr(store, "_folder_writable", lambda _place: False)
+    monkeypatch.setattr(connect, "_folder_writable", lambda _place: False)
     for _ in range(2):
         assert len(rag_search(PATH, "replay", 1).unwrap()) == 1
         for refused in (rag_ingest(PATH, "e", "s", "t", 5), rag_delete(PATH, "d")):

@@ -98,12 +98,12 @@ def runtime_of(context: typer.Context, **options: Any) -> Iterator[Runtime]:  # 
     """Make the runtime of the configuration in force, ambient for the block; a command that is replayed can do without one."""
     state: State = context.obj
     try:
-        runtime = Runtime(state.config, **options)
+        runtime = Runtime(state.config, resident=False, **options)  # a command asks once
     except Failure:
         session = replay.current()
         if session is None or not session.quarantined:
             raise
-        runtime = Runtime(Config(), **options)
+        runtime = Runtime(Config(), resident=False, **options)
     with runtime:
         yield runtime
 

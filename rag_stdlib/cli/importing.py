@@ -10,7 +10,7 @@ from rag_stdlib.cli.frame import AsJson, command, require, runtime_of
 from rag_stdlib.cli.ingest import ChunkChars
 from rag_stdlib.cli.paths import below_root
 from rag_stdlib.cli.progress import bar
-from rag_stdlib.cli.tally import Tally, told
+from rag_stdlib.cli.tally import Intake, Tally, told
 from rag_stdlib.effects import RAG_READ
 from rag_stdlib.records import SourceDocument
 
@@ -36,10 +36,19 @@ def import_index(
         with (foreign_index(runtime.root, below_root(runtime, old)) as found,
               told(tally, as_json=as_json, resumed=lambda: "what is counted is stored, and the same command goes on from there"),
               bar("importing", "documents") as shown):
-            for done, document in enumerate(found.documents, 1):
+            done = 0
+
+            def advance(count: int) -> None:
+                nonlocal done
+                done += count
+                shown.update(done, found.count)
+
+            intake = Intake(tally, target, chunk_chars, advance, slow=runtime.has_embedder)
+            for document in found.documents:
                 if isinstance(document, SourceDocument):
                     shown.describe(document.doc_id)
-                    tally.store(target, document, chunk_chars)
+                    intake.add(document, weight=1)
                 else:
                     tally.failed.append(document)
-                shown.update(done, found.count)
+                    intake.pass_by(1)
+            intake.flush()

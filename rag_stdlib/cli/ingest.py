@@ -10,7 +10,7 @@ import typer
 from rag_stdlib.cli.frame import AsJson, CommandError, Index, command, note, require, runtime_of, show_json
 from rag_stdlib.cli.paths import below_root, plain
 from rag_stdlib.cli.progress import bar
-from rag_stdlib.cli.tally import Tally, failures, tell_failures, told
+from rag_stdlib.cli.tally import Intake, Tally, failures, tell_failures, told
 from rag_stdlib.cli.terminal import clean, show
 from rag_stdlib.cli.walk import Picked, Walk, pick
 from rag_stdlib.effects import RAG_READ
@@ -20,6 +20,7 @@ from rag_stdlib.result import Err
 from rag_stdlib.root import SIDE_FILES
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.text import loaders
+from rag_stdlib.text.loaders import Loaded
 from rag_stdlib.tools import rag_delete
 
 ChunkChars = Annotated[int, typer.Option(metavar="N", min=1, help="Characters in a chunk.")]
@@ -61,29 +62,38 @@ def ingest(
 
 def _ingest_all(runtime: Runtime, index: str, files: Sequence[Picked], chunk_chars: int, tally: Tally) -> None:
     total, done = sum(file.size for file in files), 0
+
+    def advance(size: int) -> None:
+        nonlocal done
+        done += size
+        shown.update(done, total)
+
+    intake = Intake(tally, index, chunk_chars, advance, slow=runtime.has_embedder)
     with bar("ingesting", "bytes") as shown:
         for file in files:
             shown.describe(file.path)
-            _ingest_one(runtime, index, file, chunk_chars, tally)
-            done += file.size
-            shown.update(done, total)
+            loaded = _load(runtime, file, tally)
+            if loaded is None:
+                intake.pass_by(file.size)
+                continue
+            metadata = FrozenDict({**loaded.metadata, "path": file.path})
+            document = SourceDocument(file.path, file.path, loaded.text, loaded.media_type, metadata, loaded.lines, loaded.pages)
+            intake.add(document, loaded.notes, weight=file.size)
+        intake.flush()
 
 
-def _ingest_one(runtime: Runtime, index: str, file: Picked, chunk_chars: int, tally: Tally) -> None:
-    path = file.path
+def _load(runtime: Runtime, file: Picked, tally: Tally) -> Loaded | None:
+    """Read a file; None for one that is passed over or failed, which is counted then."""
     try:
-        loaded = loaders.load(path, runtime.root.read_file(path))
+        return loaders.load(file.path, runtime.root.read_file(file.path))
     except Failure as failure:
         if failure.error.code == "root_unusable":
             raise CommandError(failure.error) from None
         if failure.error.code == "file_unsupported" and not file.named:  # a program, say, whose name does not tell its kind
             tally.passed_over += 1
         else:
-            tally.failed.append((path, failure.error))
-        return
-    metadata = FrozenDict({**loaded.metadata, "path": path})
-    document = SourceDocument(path, path, loaded.text, loaded.media_type, metadata, loaded.lines, loaded.pages)
-    tally.store(index, document, chunk_chars, loaded.notes)
+            tally.failed.append((file.path, failure.error))
+        return None
 
 
 def _gone(runtime: Runtime, index: str, walk: Walk) -> list[str]:

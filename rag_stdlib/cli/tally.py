@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,9 +12,9 @@ import typer
 from rag_stdlib.cli.frame import INT_MAX, CommandError, Stopped, note, show_json
 from rag_stdlib.cli.terminal import plural, say, show
 from rag_stdlib.records import SourceDocument
-from rag_stdlib.result import Err, RagError
+from rag_stdlib.result import Err, Ok, RagError
 from rag_stdlib.text.chunker import ChunkOptions
-from rag_stdlib.tools import UNCHANGED, rag_ingest_document
+from rag_stdlib.tools import UNCHANGED, rag_ingest_document, rag_ingest_many, unchanged_positions
 
 _TEXT: Final = ChunkOptions(end_boundary=True, graphemes=True, cjk_stops=True)
 _MARKDOWN: Final = ChunkOptions(end_boundary=True, graphemes=True, cjk_stops=True, markdown=True)
@@ -37,17 +37,38 @@ class Tally:
 
     def store(self, index: str, document: SourceDocument, chunk_chars: int, remarks: tuple[str, ...] = ()) -> None:
         """Ingest a document and count it; an error that is not the document's own ends the command."""
-        options = _MARKDOWN if document.media_type == "text/markdown" else _TEXT
-        result = rag_ingest_document(index, document, min(chunk_chars, INT_MAX), options)
+        result = rag_ingest_document(index, document, min(chunk_chars, INT_MAX), options_for(document))
         if isinstance(result, Err):
             self.fail(document.doc_id, result.error)
-        elif UNCHANGED in result.notes:
-            self.unchanged += 1
         else:
-            self.documents += 1
-            self.chunks += result.value
-            for remark in (*remarks, *result.notes):
-                note(f"{document.doc_id}: {remark}")
+            self._count(document, result.value, (*remarks, *result.notes))
+
+    def store_all(self, index: str, documents: Sequence[tuple[SourceDocument, tuple[str, ...]]], chunk_chars: int) -> None:
+        """Ingest documents of one kind, each with its remarks, in one transaction if all is well with them, else one by one."""
+        if len(documents) > 1:
+            given = [document for document, _ in documents]
+            result = rag_ingest_many(index, given, min(chunk_chars, INT_MAX), options_for(given[0]))
+            if isinstance(result, Ok):
+                unchanged = unchanged_positions(result.notes)
+                for position, ((document, remarks), chunks) in enumerate(zip(documents, result.value, strict=True)):
+                    self._count(document, chunks, (UNCHANGED,) if position in unchanged else remarks)
+                for remark in result.notes:
+                    if not remark.startswith(UNCHANGED):
+                        note(remark)
+                return
+            if result.error.code not in _OF_ONE_DOCUMENT:
+                raise CommandError(result.error)
+        for document, remarks in documents:
+            self.store(index, document, chunk_chars, remarks)
+
+    def _count(self, document: SourceDocument, chunks: int, notes: tuple[str, ...]) -> None:
+        if UNCHANGED in notes:
+            self.unchanged += 1
+            return
+        self.documents += 1
+        self.chunks += chunks
+        for remark in notes:
+            note(f"{document.doc_id}: {remark}")
 
     def fail(self, name: str, error: RagError) -> None:
         """Note a tool's failure, or end the command with it where every further document would fail alike."""
@@ -83,6 +104,53 @@ def tell_failures(failed: list[tuple[str, RagError]]) -> None:
     """List failures on standard error, a line each, each with the name it is about."""
     for name, error in failed:
         say(f"rag: failed [{error.code}]: {'' if repr(name) in error else f'{name!r}: '}{error}")
+
+
+class Intake:
+    """Documents on their way into an index: stored many at a time, each batch of a size that is stored in one transaction.
+
+    What makes a batch depends on the documents and the configuration alone, so that a recorded run makes the same calls again.
+    """
+
+    def __init__(self, tally: Tally, index: str, chunk_chars: int, advance: Callable[[int], None], *, slow: bool) -> None:
+        """Store into `index`, count in `tally`, and give `advance` the weight of what is done.
+
+        A `slow` embedder gets small batches, so that progress shows.
+        """
+        self._tally, self._index, self._chunk_chars, self._slow = tally, index, min(chunk_chars, INT_MAX), slow
+        self._advance = advance
+        self._pending: dict[ChunkOptions, list[tuple[SourceDocument, tuple[str, ...]]]] = {}
+        self._names: set[str] = set()
+        self._chunks = self._chars = self._weight = 0
+
+    def add(self, document: SourceDocument, remarks: tuple[str, ...] = (), *, weight: int) -> None:
+        """Take a document, and store those before it if there are enough of them or one has its id."""
+        from rag_stdlib.index import pipeline
+
+        chunks, chars = pipeline.estimated_chunks(document, self._chunk_chars), len(document.text)
+        most = pipeline.LEAST_CHUNKS if self._slow else pipeline.FIRST_CHUNKS
+        if self._chunks + chunks > most or self._chars + chars > pipeline.MOST_CHARS or document.doc_id in self._names:
+            self.flush()
+        self._chunks, self._chars, self._weight = self._chunks + chunks, self._chars + chars, self._weight + weight
+        self._names.add(document.doc_id)
+        self._pending.setdefault(options_for(document), []).append((document, remarks))
+
+    def pass_by(self, weight: int) -> None:
+        """Take note of an entry that holds no document."""
+        self._weight += weight
+
+    def flush(self) -> None:
+        """Store what is pending."""
+        pending, weight, self._pending, self._names = self._pending, self._weight, {}, set()
+        self._chunks = self._chars = self._weight = 0
+        for documents in pending.values():
+            self._tally.store_all(self._index, documents, self._chunk_chars)
+        self._advance(weight)
+
+
+def options_for(document: SourceDocument) -> ChunkOptions:
+    """Return how the command line cuts a document of this kind."""
+    return _MARKDOWN if document.media_type == "text/markdown" else _TEXT
 
 
 @contextmanager

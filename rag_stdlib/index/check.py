@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 
 from rag_stdlib.contract.provenance import content_sha256, provenance_key
-from rag_stdlib.index import content, schema, vectors
+from rag_stdlib.index import changes, content, schema, vectors, vecwrite
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
@@ -82,6 +82,7 @@ def _documents(connection: apsw.Connection) -> Iterator[str]:
 
 def _content(connection: apsw.Connection) -> Iterator[str]:
     yield from content.problems(connection)
+    yield from changes.problems(connection)
 
 
 def _chunks(connection: apsw.Connection) -> Iterator[str]:
@@ -141,6 +142,7 @@ def _vectors(connection: apsw.Connection) -> Iterator[str]:
         return
     import numpy as np
 
+    yield from _blocks(connection, vecwrite.block_size(connection))
     seqs: list[int] = []
     bad = astray = 0
     for some, rows in vectors.blocks(connection, identity.dim):
@@ -149,7 +151,7 @@ def _vectors(connection: apsw.Connection) -> Iterator[str]:
         found = vectors.load_some(connection, some.tolist(), identity.dim)
         astray += sum(not np.array_equal(found[seq], row) for seq, row in zip(some.tolist(), rows, strict=True) if seq in found)
         seqs += some.tolist()
-    listed = [seq for (seq,) in connection.execute("SELECT rowid FROM rag_vectors_rowids ORDER BY rowid")]
+    listed = [seq for (seq,) in sql_rows(connection, "SELECT rowid FROM rag_vectors_rowids ORDER BY rowid")]
     if sorted(seqs) != listed:
         yield "vectors: the table's row list and its blobs differ"
     strangers = len(set(seqs) - {seq for (seq,) in sql_rows(connection, "SELECT seq FROM rag_chunks")})
@@ -159,6 +161,22 @@ def _vectors(connection: apsw.Connection) -> Iterator[str]:
         yield f"vectors: {bad} are not of unit length"
     if astray:
         yield "vectors: the row list points to other vectors than the bitmaps do"
+
+
+def _blocks(connection: apsw.Connection, size: int) -> Iterator[str]:
+    """Compare the two tables of blocks: every block has a size, a bitmap, a list of rows and vectors, each in its place."""
+    for statement, problem in (
+        (f"SELECT count(*) FROM rag_vectors_chunks WHERE size <> {size} OR length(validity) * 8 <> size OR length(rowids) <> size * 8",
+         "do not have the size that the table was made with"),
+        ("SELECT count(*) FROM rag_vectors_chunks WHERE chunk_id NOT IN (SELECT rowid FROM rag_vectors_vector_chunks00)",
+         "have no vectors"),
+        ("SELECT count(*) FROM rag_vectors_vector_chunks00 WHERE rowid NOT IN (SELECT chunk_id FROM rag_vectors_chunks)",
+         "of vectors have no list of rows"),
+        ("SELECT count(*) FROM rag_vectors_vector_chunks00 WHERE rowid IS NOT _rowid_", "of vectors do not stand under their number"),
+    ):
+        wrong = number(connection, statement)
+        if wrong:
+            yield f"vectors: {wrong} blocks {problem}"
 
 
 def _missing_vectors(connection: apsw.Connection) -> Iterator[str]:

@@ -7,7 +7,8 @@ generation is no fact any more: a release that knows none has written since. The
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 import apsw
 
 from rag_stdlib.embed.protocol import EmbedderIdentity
-from rag_stdlib.index import multiset, schema
+from rag_stdlib.index import changes, multiset, schema
 from rag_stdlib.index.sql import rows
 
 # What makes a stored document answer as it does; its text stands there by its digest.
@@ -24,11 +25,11 @@ COLUMNS: Final = ("id", "source", "media_type", "content_sha256", "metadata", "l
 _AS_BYTES: Final = ", ".join(f"CAST({column} AS BLOB)" for column in COLUMNS)  # damaged text can be hashed, too
 
 
-def stored_member(connection: apsw.Connection, doc_id: str) -> int:
-    """Return the lanes of a stored document, nothing's where it is not stored."""
-    for row in rows(connection, f"SELECT {_AS_BYTES} FROM rag_documents WHERE id = ?", (doc_id,)):
-        return multiset.member(row)
-    return multiset.EMPTY
+def stored_members(connection: apsw.Connection, doc_ids: Sequence[str]) -> list[int]:
+    """Return the lanes of those of the documents that are stored."""
+    found = rows(connection, f"SELECT {_AS_BYTES} FROM rag_documents WHERE id IN (SELECT value FROM json_each(?))",
+                 (json.dumps(doc_ids),))
+    return [multiset.member(row) for row in found]
 
 
 def member(row: tuple[str | int, ...]) -> int:
@@ -36,14 +37,21 @@ def member(row: tuple[str | int, ...]) -> int:
     return multiset.member(value.encode() if isinstance(value, str) else b"%d" % value for value in row)
 
 
-def advance(connection: apsw.Connection, *, gone: int = multiset.EMPTY, come: int = multiset.EMPTY) -> None:
-    """Count up the generation, with the lanes of a document that went and of one that came in this transaction.
+def advance(connection: apsw.Connection, *, gone: int = multiset.EMPTY, come: int = multiset.EMPTY,
+            steps: Sequence[changes.Step] = ()) -> None:
+    """Count up the generation, with the lanes of the documents that went and of those that came in this transaction.
 
+    `steps` are the seqs that went and came, a generation for each; without any it is one step that ranges cannot tell.
     Where the facts are missing, they are made from the documents.
     """
     generation = schema.get_fact(connection, "generation")
     digest, state = _digest(generation, schema.get_fact(connection, "content")), _state(connection)
-    schema.next_generation(connection)
+    schema.next_generation(connection, max(len(steps), 1))
+    follows = schema.exchange_mark(connection)
+    if isinstance(generation, int) and steps:
+        changes.note(connection, generation + 1, steps, follows)
+    else:
+        changes.clear(connection)
     if state is None or multiset.digest(state) != digest:
         rebuild(connection)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 
+from rag_stdlib.index.sql import numbers, rows
 from rag_stdlib.records import FrozenDict, Scalar
 
 if TYPE_CHECKING:
@@ -41,14 +42,10 @@ class Filters:
 NO_FILTERS: Final = Filters()
 
 
-def allowed_chunks(connection: apsw.Connection, filters: Filters) -> npt.NDArray[np.int64] | None:
-    """Return the seqs of the chunks whose document passes, or None where nothing is filtered."""
-    import numpy as np
-
-    if filters.empty:
-        return None
-    conditions: list[str] = []
-    values: list[Any] = []
+def allowed_chunks(connection: apsw.Connection, filters: Filters, after: int = 0) -> npt.NDArray[np.int64]:
+    """Return the seqs above `after` of the chunks whose document passes filters that are not empty, ascending."""
+    conditions: list[str] = ["c.seq > ?"] if after else []
+    values: list[Any] = [after] if after else []
     for column, exact, prefix in (("d.id", filters.doc_ids, filters.doc_id_prefix),
                                   ("d.source", filters.sources, filters.source_prefix)):
         if exact is not None:
@@ -64,9 +61,11 @@ def allowed_chunks(connection: apsw.Connection, filters: Filters) -> npt.NDArray
         conditions.append(f"EXISTS (SELECT 1 FROM json_each(d.metadata) m WHERE m.key = ? AND ({either}))")
         values.append(key)
         values += [value for _, bound in tests for value in bound]
-    rows = connection.execute("SELECT c.seq FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id WHERE "
-                              + " AND ".join(conditions), values).fetchall()
-    return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    ((listed,),) = rows(connection, "SELECT group_concat(c.seq) FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id WHERE "
+                        + " AND ".join(conditions), values)
+    seqs = numbers(listed)
+    seqs.sort()
+    return seqs
 
 
 def _metadata_test(wanted: Scalar) -> tuple[str, tuple[Any, ...]]:

@@ -14,12 +14,23 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 DECIMALS: Final = 9  # of every score that leaves the index
+_MANY: Final = 256  # rows for one statement: every statement over several rows has FTS5 write out its table of terms
+_HAS_ARRAYS: Final = "ENABLE_CARRAY" in apsw.compile_options  # as in every wheel on PyPI
 
 
 def add(connection: apsw.Connection, rows: Iterable[tuple[int, str]]) -> None:
     """Index the texts of new chunks, given as (seq, text)."""
     connection.executemany("INSERT INTO rag_lexical(rowid, terms) VALUES (?, ?)",
                            ((seq, index_text(text)) for seq, text in rows))
+
+
+def append(connection: apsw.Connection, first: int, terms: Sequence[str]) -> None:
+    """Index new chunks from the seq `first` on, given as the terms of each (see `index_text`)."""
+    if len(terms) >= _MANY and _HAS_ARRAYS:
+        connection.execute("INSERT INTO rag_lexical(rowid, terms) SELECT ?1 + rowid, value FROM carray(?2)",
+                           (first - 1, apsw.carray(tuple(terms))))
+    else:
+        connection.executemany("INSERT INTO rag_lexical(rowid, terms) VALUES (?, ?)", enumerate(terms, first))
 
 
 def remove(connection: apsw.Connection, rows: Iterable[tuple[int, str]]) -> None:

@@ -1,32 +1,33 @@
-"""Exact vector search over int8 codes.
+"""One query against all vectors: approximate scores with proven bounds, and exact ones for the rows that could be an answer.
 
-A search quantises the rows to int8 codes, scans the codes, and rescores in float64 every row whose error bound could put it
-into the answer; the result is the float ranking itself. Sums for fusion are taken over the codes' integer products, so that
-they depend on the stored vectors alone: not on row order, batch size or the machine's vector unit.
+The scores come from int8 codes in memory or, where there are none, from the file in one pass. Every row whose bound could put
+it into the answer is scored again in float64, so the result is the float ranking itself, whichever way it came about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+import apsw
 import numpy as np
 
-from rag_stdlib.index.lexical import DECIMALS
+from rag_stdlib.index import quantize, vecread
+from rag_stdlib.index.quantize import SLACK, Asked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rag_stdlib.embed.protocol import Matrix
+    from rag_stdlib.index.resident.cache import State
 
     Floats = npt.NDArray[np.float64]
     Seqs = npt.NDArray[np.int64]
     Positions = npt.NDArray[np.int64]
 
-_LEVELS: Final = 127.0
-_SLACK: Final = 1e-6  # float32 rounding of scales, errors and norms, and the rounding of final scores
-_EXACT_FLOAT32: Final = 1040  # up to this dimension sums of int8 products are exact in float32 (127² · dim < 2²⁴)
+DECIMALS: Final = 9  # of every score that leaves the index
+_ROUNDING: Final = 2.0**-24  # of one float32 operation
 
 
 def exact_scores(rows: Matrix, query: npt.NDArray[np.float32]) -> Floats:
@@ -40,75 +41,81 @@ def exact_scores(rows: Matrix, query: npt.NDArray[np.float32]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
-    """int8 codes of unit rows: ``row ≈ scale · code``; `error` bounds the length of what the code leaves out."""
-
-    code: npt.NDArray[np.int8]
-    scale: Floats
-    error: Floats
-
-
-def encode(rows: Matrix) -> Codes:
-    """Quantise rows of shape (n, dim) to 127 levels each side of zero, scaled per row."""
-    scale = (np.abs(rows).max(axis=1, initial=0.0) / np.float32(_LEVELS)).astype(np.float32)
-    scale[scale == 0.0] = 1.0
-    levels = np.rint(rows / scale[:, None])
-    rest = rows - levels * scale[:, None]
-    error = np.sqrt(np.einsum("ij,ij->i", rest, rest, dtype=np.float64))
-    return Codes(levels.astype(np.int8), scale.astype(np.float64), error)
-
-
-def _products(codes: npt.NDArray[np.int8], query: npt.NDArray[np.int8]) -> Floats:
-    """Exact integer dot products of every code with the query's."""
-    try:
-        import simsimd
-    except ImportError:
-        exact = np.float32 if codes.shape[1] <= _EXACT_FLOAT32 else np.float64
-        return np.asarray(codes.astype(exact) @ query.astype(exact), np.float64)
-    found: Any = simsimd.cdist(query[None], codes, "dot", out_dtype="float64")
-    return np.asarray(found, np.float64).reshape(-1)
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
-    """One query against all rows: approximate scores and, per row, how far the true score can lie from them.
+    """Approximate scores, one a row, at most `worst` from the true ones; `bound` tells it of single rows.
 
-    `rows` gives the float rows at positions, from memory or, where they are too many to keep, from the index again.
+    `rows` gives the float rows at positions, from memory or from the file.
     """
 
-    seqs: Seqs
-    rows: Callable[[Positions], Matrix]
     query: npt.NDArray[np.float32]
     score: Floats
-    bound: Floats
+    worst: float
+    bound: Callable[[Positions], Floats]
+    rows: Callable[[Positions], Matrix]
 
     def rescore(self, positions: Positions) -> Floats:
         """Return the exact scores at the given positions."""
         return exact_scores(self.rows(positions), self.query)
 
 
-def scan(blocks: Iterable[tuple[Seqs, Matrix]], query: npt.NDArray[np.float32], again: Callable[[Seqs], Matrix],
-         keep_bytes: int) -> Scan:
-    """Score every row approximately, with proven bounds, for a unit query vector of shape (dim,).
+def of_state(connection: apsw.Connection, state: State, asked: Asked, score: Floats | None = None) -> Scan:
+    """Scan the codes in memory; `score` are their approximate scores where those are known already."""
+    codes = state.codes
+    assert codes is not None  # noqa: S101 - asked for when the state was
+    worst = float(asked.bound(np.array([codes.worst], np.float32))[0])
 
-    Float rows are kept up to `keep_bytes` in all; beyond that none are, and those to rescore are read by `again(seqs)`.
+    def rows(positions: Positions) -> Matrix:
+        if codes.floats is not None:
+            return codes.vectors(positions)
+        return vecread.pick(connection, state.rows.seqs[positions], codes.dim)
+
+    return Scan(asked.vector, codes.score(asked) if score is None else score, worst,
+                lambda positions: asked.bound(codes.errors(positions)), rows)
+
+
+def of_some(connection: apsw.Connection, state: State, asked: Asked, allowed: Positions) -> Scan:
+    """Scan some rows only, in memory; positions count among them."""
+    codes = state.codes
+    assert codes is not None  # noqa: S101 - asked for when the state was
+    some = codes.at(allowed)
+    score = np.empty(len(allowed))
+    asked.score(some, score)
+    bound = asked.bound(some.error)
+    return Scan(asked.vector, score, float(bound.max(initial=0.0)), lambda positions: bound[positions],
+                lambda positions: vecread.pick(connection, state.rows.seqs[allowed[positions]], codes.dim))
+
+
+def _finite(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    if not np.isfinite(scores).all():
+        raise apsw.CorruptError("a vector holds what is no finite number")
+    return scores
+
+
+def of_file(connection: apsw.Connection, asked: Asked, *, by_codes: bool) -> tuple[Seqs, Scan]:
+    """Scan the vectors in the file, block by block: the seq of each row, ascending, and the scan.
+
+    With `by_codes`, scores are those that codes in memory would give, as sums over all of them are to be the same; else they
+    are float32 sums, which costs less.
     """
-    asked = encode(query[None])
+    dim = len(asked.vector)
     seqs, scores, bounds = [np.empty(0, np.int64)], [np.empty(0)], [np.empty(0)]
-    kept, size = [np.empty((0, len(query)), np.float32)], 0
-    for some, rows in blocks:
-        codes = encode(rows)
-        seqs.append(some)
-        scores.append(_products(codes.code, asked.code[0]) * codes.scale * asked.scale[0])
-        bounds.append(codes.error + asked.error[0] * (1.0 + codes.error) + _SLACK)
-        size += rows.nbytes
-        if size <= keep_bytes:
-            kept.append(rows)
+    for some, matrix in vecread.slabs(connection, dim):
+        score = np.empty(len(some))
+        if by_codes:
+            with vecread.damage():
+                codes = quantize.encode(matrix)
+            asked.score(codes, score)
+            bounds.append(asked.bound(codes.error))
         else:
-            kept.clear()
-    all_seqs, whole = np.concatenate(seqs), np.concatenate(kept) if kept else None
-
-    def rows_at(positions: Positions) -> Matrix:
-        return whole[positions] if whole is not None else again(all_seqs[positions])
-
-    return Scan(all_seqs, rows_at, query, np.concatenate(scores), np.concatenate(bounds))
+            score[:] = _finite(np.einsum("ij,j->i", matrix, asked.vector))
+            bounds.append(np.full(len(some), (dim + 2) * _ROUNDING + SLACK))
+        seqs.append(some.copy())
+        scores.append(score)
+    found, score, bound = np.concatenate(seqs), np.concatenate(scores), np.concatenate(bounds)
+    if (np.diff(found) <= 0).any():
+        order = np.argsort(found)
+        found, score, bound = found[order], score[order], bound[order]
+        if (np.diff(found) == 0).any():
+            raise apsw.CorruptError("a chunk has more than one vector")
+    return found, Scan(asked.vector, score, float(bound.max(initial=0.0)), lambda positions: bound[positions],
+                       lambda positions: vecread.pick(connection, found[positions], dim))

@@ -9,7 +9,7 @@ import apsw
 
 from rag_stdlib.embed.protocol import EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index.sql import rows
+from rag_stdlib.index.sql import number, rows
 from rag_stdlib.text.normalize import NORMALIZER
 
 SCHEMA_VERSION: Final = 1
@@ -30,8 +30,14 @@ _TABLES: Final = (
         context TEXT NOT NULL, UNIQUE(doc_id, ordinal))""",
     """CREATE VIRTUAL TABLE rag_lexical USING fts5(terms, content='', tokenize="ascii tokenchars '+#'")""",
 )
+_CHANGES: Final = """CREATE TABLE rag_changes(
+    generation INTEGER PRIMARY KEY, gone_first INTEGER NOT NULL, gone_count INTEGER NOT NULL,
+    come_first INTEGER NOT NULL, come_count INTEGER NOT NULL, follows TEXT NOT NULL)"""
 _STAGING: Final = "CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
-_VECTORS: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)"
+# Blocks of 32 vectors: one vector is read, and one document replaced, by touching little more than itself.
+_VECTORS: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine, chunk_size=32)"
+_VECTORS_BEFORE: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)"  # 1,024
+_HASH_BYTES: Final = 4 * 1024 * 1024
 _SHADOWS: Final = frozenset(  # the tables that FTS5 and vec0 keep their own data in
     [f"rag_lexical_{part}" for part in ("config", "data", "docsize", "idx")]
     + [f"rag_vectors_{part}" for part in ("chunks", "info", "rowids", "vector_chunks00")])
@@ -72,10 +78,19 @@ def create(connection: apsw.Connection) -> None:
         connection.execute(statement)
     # Merging segments in eights instead of FTS5's fours writes less while documents come in one transaction each.
     connection.execute("INSERT INTO rag_lexical(rag_lexical, rank) VALUES ('automerge', 8)")
-    facts = (("normalizer", NORMALIZER), ("generation", 0))
+    # A larger table of terms in memory means fewer, longer segments where many documents come in one transaction.
+    connection.execute("INSERT INTO rag_lexical(rag_lexical, rank) VALUES ('hashsize', ?)", (_HASH_BYTES,))
+    create_changes(connection)
+    facts = (("normalizer", NORMALIZER), ("generation", 0), ("last_seq", 0))
     connection.executemany("INSERT INTO rag_meta(key, value) VALUES (?, ?)", facts)
+    exchange_mark(connection)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def create_changes(connection: apsw.Connection) -> None:
+    """Make the table of what came and went with each generation."""
+    connection.execute(_CHANGES)
 
 
 def create_staging(connection: apsw.Connection) -> None:
@@ -92,13 +107,15 @@ def differences(connection: apsw.Connection) -> Iterator[str]:
     """Say what of the file's schema is not as this module makes it: other or missing tables, indexes, triggers, views."""
     identity = stored_identity(connection)
     wanted = {_name(statement): statement for statement in _TABLES}
-    known = {**wanted, "rag_staging": _STAGING, "rag_vectors": _VECTORS.format(dim=identity.dim if identity else 0)}
+    dim = identity.dim if identity else 0
+    known = {**{name: [sql] for name, sql in wanted.items()}, "rag_staging": [_STAGING], "rag_changes": [_CHANGES],
+             "rag_vectors": [_VECTORS.format(dim=dim), _VECTORS_BEFORE.format(dim=dim)]}
     found: set[str] = set()
     for kind, name, sql in rows(connection, "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_'"):
         found.add(name)
         if kind != "table" or name not in known.keys() | _SHADOWS:
             yield f"schema: the {kind} {name!r} does not belong to an index"
-        elif name in known and " ".join(str(sql).split()) != " ".join(known[name].split()):
+        elif name in known and " ".join(str(sql).split()) not in {" ".join(form.split()) for form in known[name]}:
             yield f"schema: the table {name!r} is not as this version makes it"
     for name in sorted(wanted.keys() - found):
         yield f"schema: the table {name!r} is missing"
@@ -126,9 +143,22 @@ def drop_fact(connection: apsw.Connection, key: str) -> None:
     connection.execute("DELETE FROM rag_meta WHERE key = ?", (key,))
 
 
-def next_generation(connection: apsw.Connection) -> None:
-    """Count up the generation: every transaction that changes what a search can answer does it once."""
-    connection.execute("UPDATE rag_meta SET value = value + 1 WHERE key = 'generation' AND typeof(value) = 'integer'")
+def exchange_mark(connection: apsw.Connection) -> str:
+    """Give the state that this transaction makes a random mark of its own; return that of the state before, empty without one."""
+    before = get_fact(connection, "mark")
+    connection.execute("INSERT OR REPLACE INTO rag_meta(key, value) VALUES ('mark', lower(hex(randomblob(16))))")
+    return before if isinstance(before, str) else ""
+
+
+def next_seq(connection: apsw.Connection) -> int:
+    """Return the number that the next new chunk gets: above all that were ever given, also those of chunks that are gone."""
+    last, present = get_fact(connection, "last_seq"), number(connection, "SELECT coalesce(max(seq), 0) FROM rag_chunks")
+    return max(last if isinstance(last, int) else 0, present) + 1
+
+
+def next_generation(connection: apsw.Connection, steps: int = 1) -> None:
+    """Count up the generation: every step that changes what a search can answer counts once."""
+    connection.execute("UPDATE rag_meta SET value = value + ? WHERE key = 'generation' AND typeof(value) = 'integer'", (steps,))
     if connection.changes() != 1:
         raise apsw.CorruptError("its generation is no whole number that could be counted up")
 

@@ -1,10 +1,9 @@
-"""One query over one index: scores, filters, the exact best k, and the envelopes of the chunks."""
+"""Queries over one index: the exact best k of each, filters applied, and the envelopes of the chunks."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +12,16 @@ import numpy as np
 import orjson
 
 from rag_stdlib.embed import boundary
-from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
-from rag_stdlib.errors import fail
-from rag_stdlib.index import fusion, lexical, scan, schema, vectors
-from rag_stdlib.index.filters import NO_FILTERS, Filters, allowed_chunks
-from rag_stdlib.index.sql import number
+from rag_stdlib.embed.protocol import Embedder
+from rag_stdlib.errors import Failure, fail
+from rag_stdlib.index import fusion
+from rag_stdlib.index.facts import Facts
+from rag_stdlib.index.filters import NO_FILTERS, Filters
+from rag_stdlib.index.ranking import Question, Ranking, rankings
+from rag_stdlib.index.resident.cache import RESIDENTS, Limits
+from rag_stdlib.index.snapshot import Snapshot
+from rag_stdlib.index.sql import listed
+from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import NOTHING, EffectEnvelope, FrozenDict, Mode, RagChunkEnvelope, made
 from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
@@ -25,29 +29,29 @@ from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rag_stdlib.embed.protocol import Matrix
-
 SEARCH_EFFECT: Final = "std.rag.search"
+_PLACE_COLUMNS: Final = "c.seq, c.doc_id, c.ordinal"
 CHUNK_COLUMNS: Final = (
-    "c.seq, c.doc_id, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.ordinal, c.start_line, "
+    f"{_PLACE_COLUMNS}, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.start_line, "
     "c.end_line, c.start_byte, c.end_byte, c.content_sha256, c.page, d.metadata"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for. `per_document` bounds the hits of one document, `min_score` their score in the mode's unit.
+    """How to search. `per_document` bounds the hits of one document, `min_score` their score in the mode's unit.
 
-    `vector_bytes` bounds the float vectors held in memory at once.
+    `limits` bounds what may be kept in memory for later searches; None keeps nothing. `approximate` allows a search by vectors to
+    miss some of the best, where that is quicker.
     """
 
-    text: str
     limit: int
     mode: Mode
     filters: Filters = NO_FILTERS
     min_score: float | None = None
     per_document: int | None = None
-    vector_bytes: int = 512 * 1024 * 1024
+    limits: Limits | None = None
+    approximate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,70 +62,95 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def search(store: Store, path: str, query: Query, embedder: Embedder | None) -> Found:
-    """Answer a query from one snapshot of the index.
+def search(store: Store, path: str, query: Query, texts: Sequence[str], embedder: Embedder | None) -> list[Found]:
+    """Answer queries, which differ in their text only, from one snapshot of the index and with one call of the embedder.
 
-    Order: score descending, then doc_id, then ordinal. A blank query finds nothing in every mode. The embedder is
-    called between two snapshots, so that no read transaction waits for it.
+    Order of hits: score descending, then doc_id, then ordinal. A blank query finds nothing in every mode. The embedder is
+    called outside any snapshot, so that no read transaction waits for it.
 
     Raises:
         Failure: a refusal of the path or file, `embedding_mismatch`, `vectors_missing`, an `embedder_*` code.
     """
     if query.mode != "lexical" and embedder is None:
         raise fail("mode_needs_embedder", mode=query.mode)
-    with store.reading(path) as connection:
-        if query.mode == "lexical" or embedder is None:
-            return _answer(connection, path, query, None)
-        holdings = _Holdings.of(connection)
-    vector: npt.NDArray[np.float32] | None = None
-    if query.text.strip() and holdings.chunks:
-        holdings.check(path, embedder)
-        vector = boundary.embedded(embedder, [query.text], "query")[0]
-    with store.reading(path) as connection:
-        if vector is not None:
-            _Holdings.of(connection).check(path, embedder)
-        return _answer(connection, path, query, vector)
+    if query.mode == "lexical" or embedder is None:
+        with store.snapshot(path) as snapshot:
+            return _answers(snapshot, path, query, texts, {})
+    seen = store.seen(path)
+    unfit = _unfit(seen, path, embedder) if seen is not None and seen.chunks else None
+    if seen is None or not seen.chunks or unfit is not None:  # else it is looked at once, after embedding
+        with store.snapshot(path) as snapshot:
+            seen = snapshot.facts
+        unfit = _unfit(seen, path, embedder) if seen.chunks else None
+    asked = list(dict.fromkeys(text for text in texts if text.strip())) if seen.chunks else []
+    vectors: dict[str, npt.NDArray[np.float32]] = {}
+    if asked:
+        if unfit is not None:
+            raise unfit
+        vectors = dict(zip(asked, boundary.embedded(embedder, asked, "query"), strict=True))
+    with store.snapshot(path) as snapshot:
+        facts = snapshot.facts
+        store.see(path, facts)
+        unfit = _unfit(facts, path, embedder) if asked else None
+        if unfit is not None:
+            raise unfit
+        return _answers(snapshot, path, query, texts, vectors)
 
 
-@dataclass(frozen=True, slots=True)
-class _Holdings:
-    """How many chunks and vectors an index holds, and whose vectors they are."""
-
-    chunks: int
-    vectors: int
-    identity: EmbedderIdentity | None
-
-    @classmethod
-    def of(cls, connection: apsw.Connection) -> _Holdings:
-        chunks = number(connection, "SELECT count(*) FROM rag_chunks")
-        return cls(chunks, vectors.count(connection), schema.stored_identity(connection))
-
-    def check(self, path: str, embedder: Embedder) -> None:
-        """Refuse vectors of another embedder, and chunks without a vector."""
-        given = boundary.identified(embedder, self.identity)
-        if self.vectors and self.identity is not None and self.identity != given:
-            raise fail("embedding_mismatch", path=path, stored=self.identity.describe(), given=given.describe())
-        if self.vectors < self.chunks:
-            raise fail("vectors_missing", path=path, missing=self.chunks - self.vectors, total=self.chunks,
-                       given=given.describe())
+def _unfit(facts: Facts, path: str, embedder: Embedder) -> Failure | None:
+    """Refuse vectors of another embedder, and chunks without a vector."""
+    stored = facts.embedder
+    given = boundary.identified(embedder, stored)
+    if facts.vectors and stored is not None and stored != given:
+        return fail("embedding_mismatch", path=path, stored=stored.describe(), given=given.describe())
+    if facts.vectors < facts.chunks:
+        return fail("vectors_missing", path=path, missing=facts.chunks - facts.vectors, total=facts.chunks, given=given.describe())
+    return None
 
 
-def _answer(connection: apsw.Connection, path: str, query: Query, vector: npt.NDArray[np.float32] | None) -> Found:
-    if not query.text.strip():
-        return Found((), ("the query is blank",))
-    if vector is None and query.mode != "lexical":  # there was nothing to embed the query for
-        return Found(())
-    terms = all_query_terms(query.text)
-    ranking = _Ranking(connection, query, terms[:MAX_QUERY_TERMS], vector)
-    hits: list[_Hit] = []
+def _answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str],
+             vectors: Mapping[str, npt.NDArray[np.float32]]) -> list[Found]:
+    """Answer each text; one that is blank, or that there was nothing to embed for, finds nothing."""
+    terms = {text: all_query_terms(text) for text in texts if text.strip() and (query.mode == "lexical" or text in vectors)}
+    questions = [Question(some[:MAX_QUERY_TERMS], vectors.get(text)) for text, some in terms.items()]
+    near = query.limit if query.approximate else 0
+    ranked = rankings(snapshot, questions, query.mode, query.filters, query.limits, near) if questions else iter(())
+    try:
+        found = {text: Found(_best(snapshot.connection, path, query, ranking), _notes(some, query.mode))
+                 for (text, some), ranking in zip(terms.items(), ranked, strict=True)}
+    except Failure:  # it may be what is in memory that does not fit the file any more
+        RESIDENTS.forget(snapshot.key)
+        raise
+    return [found[text] if text in found else Found((), () if text.strip() else ("the query is blank",)) for text in texts]
+
+
+def _best(connection: apsw.Connection, path: str, query: Query, ranking: Ranking) -> tuple[RagChunkEnvelope, ...]:
     k = query.limit
     while True:
         ranked = ranking.best(k)
-        hits = _in_order(connection, path, ranked, query)
-        if len(hits) >= query.limit or len(ranked.seqs) < k or _reaches_below(ranked, query.min_score):
+        seqs = ranking.seqs[ranked.rows]
+        whole = len(seqs) <= 2 * query.limit  # else the rows themselves are fetched of the hits only
+        rows = _stored(connection, path, seqs, CHUNK_COLUMNS if whole else _PLACE_COLUMNS)
+        hits = _in_order(seqs.tolist(), rows, ranked, query)
+        if len(hits) >= query.limit or len(ranked.rows) < k or _reaches_below(ranked, query.min_score):
             break
         k *= 4  # the cap per document left too few: look further down the ranking
-    return Found(tuple(_envelopes(connection, hits[:query.limit], query.mode)), _notes(terms, query.mode))
+    hits = hits[:query.limit]
+    if not whole:
+        rows = _stored(connection, path, np.array([hit.seq for hit in hits], np.int64), CHUNK_COLUMNS)
+    return tuple(envelope(rows[hit.seq], {"score": hit.score, "mode": query.mode, "lexical_score": hit.lexical,
+                                          "vector_score": hit.vector}, SEARCH_EFFECT) for hit in hits)
+
+
+def _stored(connection: apsw.Connection, path: str, seqs: npt.NDArray[np.int64], columns: str) -> dict[int, tuple[Any, ...]]:
+    """Fetch rows of chunks, by seq; each begins with seq, doc_id and ordinal."""
+    table, binding = listed(seqs)
+    rows = {row[0]: row for row in sql_rows(
+        connection, f"SELECT {columns} FROM {table} a CROSS JOIN rag_chunks c ON c.seq = a.value "
+                    "JOIN rag_documents d ON d.id = c.doc_id", (binding,))}
+    if len(rows) != len(seqs):
+        raise fail("index_corrupt", path=path, detail="terms or vectors are stored that belong to no chunk")
+    return rows
 
 
 def _reaches_below(ranked: fusion.Ranked, least: float | None) -> bool:
@@ -137,56 +166,6 @@ def _notes(terms: tuple[tuple[str, bool], ...], mode: Mode) -> tuple[str, ...]:
     return ()
 
 
-class _Ranking:
-    """The scores of one query, computed once, asked for its best k."""
-
-    def __init__(self, connection: apsw.Connection, query: Query, terms: tuple[tuple[str, bool], ...],
-                 vector: npt.NDArray[np.float32] | None) -> None:
-        self._mode = query.mode
-        self._allowed = allowed_chunks(connection, query.filters)
-        self._seqs, self._scores = np.empty(0, np.int64), np.empty(0, np.float64)
-        self._scan: scan.Scan | None = None
-        if query.mode != "vector":
-            self._seqs, self._scores = lexical.scores(connection, terms)
-        if vector is not None:
-            self._scan = _scan(connection, vector, query.vector_bytes)
-
-    def best(self, k: int) -> fusion.Ranked:
-        if self._scan is None:
-            allowed = self._keep(self._seqs)
-            return fusion.best_lexical(self._seqs[allowed], self._scores[allowed], k)
-        allowed = self._keep(self._scan.seqs)
-        if self._mode == "vector":
-            return fusion.best_vector(self._scan, allowed, k)
-        return fusion.best_hybrid(self._scan, allowed, self._words_by_row(self._scan.seqs), k)
-
-    def _keep(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        if self._allowed is None:
-            return np.arange(len(seqs))
-        return np.flatnonzero(np.isin(seqs, self._allowed))
-
-    def _words_by_row(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Line BM25 scores up with the rows of the scan."""
-        by_row = np.zeros(len(seqs))
-        if len(self._seqs):
-            order = np.argsort(self._seqs)
-            at = np.searchsorted(self._seqs[order], seqs)
-            at[at == len(order)] = 0
-            match = self._seqs[order][at] == seqs
-            by_row[match] = self._scores[order][at[match]]
-        return by_row
-
-
-def _scan(connection: apsw.Connection, vector: npt.NDArray[np.float32], keep_bytes: int) -> scan.Scan:
-    dim = len(vector)
-
-    def again(seqs: npt.NDArray[np.int64]) -> Matrix:
-        found = vectors.load_some(connection, seqs.tolist(), dim)
-        return np.array([found[seq] for seq in seqs.tolist()], np.float32).reshape(-1, dim)
-
-    return scan.scan(vectors.blocks(connection, dim), vector, again, keep_bytes)
-
-
 @dataclass(frozen=True, slots=True)
 class _Hit:
     seq: int
@@ -195,20 +174,15 @@ class _Hit:
     vector: float | None
 
 
-def _in_order(connection: apsw.Connection, path: str, ranked: fusion.Ranked, query: Query) -> list[_Hit]:
+def _in_order(seqs: Sequence[int], stored: Mapping[int, tuple[Any, ...]], ranked: fusion.Ranked, query: Query) -> list[_Hit]:
     """Sort by score, doc_id and ordinal, and apply the bounds on score and hits per document."""
-    seqs = ranked.seqs.tolist()
-    places = {seq: (doc_id, ordinal) for seq, doc_id, ordinal in connection.execute(
-        "SELECT seq, doc_id, ordinal FROM rag_chunks WHERE seq IN (SELECT value FROM json_each(?))", (json.dumps(seqs),))}
-    if len(places) != len(seqs):
-        raise fail("index_corrupt", path=path, detail="terms or vectors are stored that belong to no chunk")
     rows = zip(seqs, ranked.score.tolist(), ranked.lexical.tolist(), ranked.vector.tolist(), strict=True)
     hits: list[_Hit] = []
     taken: dict[str, int] = {}
-    for seq, score, words, vector in sorted(rows, key=lambda row: (-row[1], *places[row[0]])):
+    for seq, score, words, vector in sorted(rows, key=lambda row: (-row[1], *stored[row[0]][1:3])):
         if query.min_score is not None and score < query.min_score:
             break
-        doc_id = places[seq][0]
+        doc_id = stored[seq][1]
         taken[doc_id] = taken.get(doc_id, 0) + 1
         if query.per_document is None or taken[doc_id] <= query.per_document:
             hits.append(_Hit(seq, score, _number(words), _number(vector)))
@@ -219,20 +193,9 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _envelopes(connection: apsw.Connection, hits: list[_Hit], mode: Mode) -> Iterator[RagChunkEnvelope]:
-    seqs = json.dumps([hit.seq for hit in hits])
-    rows = {row[0]: row for row in connection.execute(
-        f"SELECT {CHUNK_COLUMNS} FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
-        "WHERE c.seq IN (SELECT value FROM json_each(?))", (seqs,))}
-    for hit in hits:
-        found: Mapping[str, Any] = {"score": hit.score, "mode": mode, "lexical_score": hit.lexical,
-                                    "vector_score": hit.vector}
-        yield envelope(rows[hit.seq], found, SEARCH_EFFECT)
-
-
 def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> RagChunkEnvelope:
     """Make the envelope of a stored chunk (a row of `CHUNK_COLUMNS`); `found` holds its scores and mode, `effect` made it."""
-    (_seq, doc_id, chunk_id, source, text, start_char, end_char, key, ordinal, start_line, end_line, start_byte, end_byte,
+    (_seq, doc_id, ordinal, chunk_id, source, text, start_char, end_char, key, start_line, end_line, start_byte, end_byte,
      digest, page, metadata) = row
     meta = made(EffectEnvelope, {"effect_name": effect, "provenance_key": key, "approval_label": "", "cache_key": "",
                                  "replay_key": effect})

@@ -1,18 +1,19 @@
-"""The vec0 table of unit vectors: written through sqlite-vec, read back by plain SQL.
+"""The vec0 table of unit vectors: made by sqlite-vec, written and read by plain SQL in the form that sqlite-vec gives it.
 
-vec0 keeps its vectors in blobs of 1,024 rows with a bitmap of the rows in use, which any SQLite can read.
+vec0 keeps its vectors in blobs of 32 rows with a bitmap of the rows in use, which any SQLite can read.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import apsw
 
 from rag_stdlib.errors import fail
+from rag_stdlib.index import vecwrite
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 
@@ -45,15 +46,12 @@ def exists(connection: apsw.Connection) -> bool:
 
 def add(connection: apsw.Connection, seqs: Sequence[int], rows: Matrix) -> None:
     """Store the unit vectors (float32, one row a chunk) of new chunks."""
-    import numpy as np
-
-    pairs = zip(seqs, (row.tobytes() for row in np.ascontiguousarray(rows, dtype="<f4")), strict=True)
-    connection.executemany("INSERT INTO rag_vectors(rowid, embedding) VALUES (?, ?)", pairs)
+    vecwrite.append(connection, seqs, rows)
 
 
-def remove(connection: apsw.Connection, seqs: Iterable[int]) -> None:
+def remove(connection: apsw.Connection, seqs: Collection[int]) -> None:
     """Take the vectors of chunks out; chunks without one are passed over."""
-    connection.executemany("DELETE FROM rag_vectors WHERE rowid = ?", ((seq,) for seq in seqs))
+    vecwrite.take_out(connection, seqs)
 
 
 def count(connection: apsw.Connection) -> int:

@@ -1,37 +1,40 @@
-"""Putting documents in and taking them out: each document is replaced whole, in one short transaction."""
+"""Putting documents in and taking them out: each document is replaced whole, several of them in one transaction."""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from rag_stdlib.contract.provenance import content_sha256, key_and_digest
+from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
-from rag_stdlib.errors import fail
-from rag_stdlib.index import content, lexical, schema, vectors
+from rag_stdlib.errors import Failure, fail
+from rag_stdlib.index import changes, content, lexical, multiset, schema, vectors
+from rag_stdlib.index.bulk import insert
+from rag_stdlib.index.prepare import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Prepared, Row, document_row, prepare
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import SourceDocument
-from rag_stdlib.text.chunker import STD_RAG, Chunk, ChunkOptions, chunk_text, embedded_text
-from rag_stdlib.text.positions import LineNumbers, page_at
+from rag_stdlib.text.chunker import STD_RAG, ChunkOptions, embedded_text
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from rag_stdlib.embed.protocol import Matrix
+
     Vectors = dict[str, npt.NDArray[np.float32]]
 
 SLICE: Final = 256  # texts embedded in one call, so that the deadline of a call fits a slow server's long document
-_INSERT_CHUNK: Final = (
-    "INSERT INTO rag_chunks(seq, chunk_id, doc_id, source, text, start_char, end_char, provenance_key, ordinal, "
-    "start_byte, end_byte, start_line, end_line, page, content_sha256, context) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
+_CHUNKS: Final = f"rag_chunks({', '.join(CHUNK_COLUMNS)})"
+_DOCUMENTS: Final = f"rag_documents({', '.join(DOCUMENT_COLUMNS)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,14 @@ class Ingested:
     reused: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the index holds of a document: its number of chunks if it is stored just so already, and vectors it can lend."""
+
+    unchanged: int | None = None
+    known: Vectors = field(default_factory=dict)
+
+
 def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
            options: ChunkOptions = STD_RAG, embedder: Embedder | None = None) -> Ingested:
     """Store a document, replacing the one with the same id; a document that is stored just so already costs one look.
@@ -54,53 +65,44 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
         Failure: a refusal of the path or file, `embedding_mismatch`, `too_many_chunks`, an `embedder_*` code, `busy`,
             `disk_full`. Whatever it is, the index holds the document as it was before.
     """
-    row = _document_row(document, chunk_chars, options)
-    stored = _stored(store, path) if embedder else None
-    known, unchanged = _look(store, path, row, boundary.identified(embedder, stored) if embedder else None)
-    if unchanged is not None:
-        return Ingested(unchanged, changed=False)
-    chunks = chunk_text(document.text, chunk_chars, options=options)
-    found, embedded = _embed(embedder, chunks, known)
+    row = document_row(document, chunk_chars, options)
+    stored = stored_identity(store, path) if embedder else None
+    seen = look(store, path, [row], boundary.identified(embedder, stored) if embedder else None)[0]
+    if seen.unchanged is not None:
+        return Ingested(seen.unchanged, changed=False)
+    prepared = prepare(document, row, chunk_chars, options)
+    rows, embedded = embed(embedder, [prepared], seen.known)
     identity = boundary.identified(embedder, stored) if embedder else None  # now the embedder has seen the true dimension
-    row = (*row, len(chunks))
-    with store.writing(path, create=True) as connection:
-        replaced = content.stored_member(connection, document.doc_id)
-        remove_document(connection, document.doc_id)
-        _insert(connection, document, row, chunks)
-        if identity is not None and chunks:
-            vectors_in_order = [found[content_sha256(chunk.embedded_text)] for chunk in chunks]
-            _insert_vectors(connection, path, document.doc_id, identity, vectors_in_order)
-        content.advance(connection, gone=replaced, come=content.member((*row[:3], *row[4:])))  # without its text
-        arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE doc_id = ?", (document.doc_id,))
-        if arrived != len(chunks):
-            raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(chunks)} chunks arrived")
-    return Ingested(len(chunks), changed=True, embedded=embedded, reused=len(found) - embedded)
+    write(store, path, [prepared], identity, rows)
+    return Ingested(prepared.chunks, changed=True, embedded=embedded, reused=len(prepared.texts) - embedded if embedder else 0)
 
 
-def _document_row(document: SourceDocument, chunk_chars: int, options: ChunkOptions) -> tuple[Any, ...]:
-    metadata = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return (document.doc_id, document.source, document.media_type, document.text, content_sha256(document.text), metadata,
-            json.dumps(document.lines), json.dumps(document.pages), chunk_chars, options.name())
-
-
-def _stored(store: Store, path: str) -> EmbedderIdentity | None:
+def stored_identity(store: Store, path: str) -> EmbedderIdentity | None:
+    """Return the identity of the embedder whose vectors the index holds; None where there are none, or no index yet."""
     with store.reading_if_any(path) as connection:
         return schema.stored_identity(connection) if connection is not None else None
 
 
-def _look(store: Store, path: str, row: tuple[Any, ...], given: EmbedderIdentity | None) -> tuple[Vectors, int | None]:
-    """Look at the stored document: the vectors it can lend, and its number of chunks if nothing has to be done."""
+def look(store: Store, path: str, documents: Sequence[Row], given: EmbedderIdentity | None) -> list[Look]:
+    """Look at the stored forms of documents, given as their rows (see `document_row`), in one snapshot."""
     with store.reading_if_any(path) as connection:
         if connection is None:
-            return {}, None
+            return [Look()] * len(documents)
         if given is not None:
             _check_identity(connection, path, given)
-        same = connection.execute(
-            "SELECT chunks FROM rag_documents WHERE (id, source, media_type, content_sha256, metadata, line_anchors, "
-            "page_anchors, chunk_chars, chunker) = (?,?,?,?,?,?,?,?,?)", (*row[:3], *row[4:])).fetchone()
-        if same is not None and (given is None or _all_have_vectors(connection, row[0], given)):
-            return {}, int(same[0])
-        return (_stored_vectors(connection, row[0], given) if given is not None else {}), None
+        return [_look(connection, row, given) for row in documents]
+
+
+def _look(connection: apsw.Connection, row: Row, given: EmbedderIdentity | None) -> Look:
+    found = sql_rows(
+        connection,
+        "SELECT chunks, (source, media_type, content_sha256, metadata, line_anchors, page_anchors, chunk_chars, chunker) "
+        "= (?,?,?,?,?,?,?,?) FROM rag_documents WHERE id = ?", (*row[1:3], *row[4:], row[0])).fetchone()
+    if found is None:
+        return Look()
+    if found[1] and (given is None or _all_have_vectors(connection, row[0], given)):
+        return Look(unchanged=int(found[0]))
+    return Look(known=_stored_vectors(connection, row[0], given)) if given is not None else Look()
 
 
 def _check_identity(connection: apsw.Connection, path: str, given: EmbedderIdentity) -> None:
@@ -131,70 +133,125 @@ def _stored_vectors(connection: apsw.Connection, doc_id: str, given: EmbedderIde
     return {digest: found[seq] for digest, seq in seqs.items() if seq in found}
 
 
-def _embed(embedder: Embedder | None, chunks: Sequence[Chunk], known: Vectors) -> tuple[Vectors, int]:
-    """Give every distinct text a vector, embedding only those that have none: (vectors, how many were embedded)."""
-    if embedder is None:
-        return {}, 0
-    texts = {content_sha256(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-    missing = [digest for digest in texts if digest not in known]
-    found = {digest: known[digest] for digest in texts if digest in known}
-    for start in range(0, len(missing), SLICE):
-        part = missing[start:start + SLICE]
-        found.update(zip(part, boundary.embedded(embedder, [texts[digest] for digest in part], "passage"), strict=True))
-    return found, len(missing)
+def embed(embedder: Embedder | None, group: Sequence[Prepared], known: Vectors) -> tuple[Matrix | None, int]:
+    """Give every chunk of some documents its vector, embedding each distinct text once, and only those that are not `known`.
 
-
-def _insert(connection: apsw.Connection, document: SourceDocument, row: tuple[Any, ...], chunks: Sequence[Chunk]) -> None:
-    connection.execute(
-        "INSERT INTO rag_documents(id, source, media_type, text, content_sha256, metadata, line_anchors, page_anchors, "
-        "chunk_chars, chunker, chunks) VALUES (?,?,?,?,?,?,?,?,?,?,?)", row)
-    first = number(connection, "SELECT coalesce(max(seq), 0) + 1 FROM rag_chunks")
-    connection.executemany(_INSERT_CHUNK, _chunk_rows(first, document, chunks))
-    lexical.add(connection, ((first + chunk.ordinal, chunk.text) for chunk in chunks))
-
-
-def _chunk_rows(first: int, document: SourceDocument, chunks: Sequence[Chunk]) -> Iterator[tuple[Any, ...]]:
-    """Make the rows of `_INSERT_CHUNK`."""
-    doc_id, source, pages = document.doc_id, document.source, document.pages
-    lines = LineNumbers(document.text, document.lines)
-    for ordinal, start, end, start_byte, end_byte, text, context in chunks:
-        key, digest = key_and_digest(doc_id, start, end, text)
-        yield (first + ordinal, doc_id + f":{ordinal}", doc_id, source, text, start, end, key, ordinal, start_byte, end_byte,
-               lines.at(start), lines.at(end - 1), page_at(pages, start) if pages else None, digest, context)
-
-
-def _insert_vectors(connection: apsw.Connection, path: str, doc_id: str, identity: EmbedderIdentity,
-                    rows: Sequence[npt.NDArray[np.float32]]) -> None:
+    Returns (float32 (chunks, dim), how many texts were embedded); (None, 0) without an embedder or chunks. Where the embedder
+    fails, what it gave before that is put into `known`.
+    """
+    texts: dict[str, str] = {}
+    for document in group:
+        texts.update(document.texts)
+    if embedder is None or not texts:
+        return None, 0
     import numpy as np
 
-    _check_identity(connection, path, identity)
-    prepare_vectors(connection, identity)
-    seqs = [seq for (seq,) in sql_rows(connection, "SELECT seq FROM rag_chunks WHERE doc_id = ? ORDER BY ordinal", (doc_id,))]
-    vectors.add(connection, seqs, np.stack(rows))
+    missing = [digest for digest in texts if digest not in known]
+    parts: list[Matrix] = []
+    try:
+        for start in range(0, len(missing), SLICE):
+            part = [texts[digest] for digest in missing[start:start + SLICE]]
+            parts.append(boundary.embedded(embedder, part, "passage"))
+    except Failure:
+        known.update(zip(missing, itertools.chain.from_iterable(parts), strict=False))
+        raise
+    lent = [digest for digest in texts if digest in known]
+    if lent:
+        parts.append(np.stack([known[digest] for digest in lent]))
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    places = {digest: place for place, digest in enumerate(itertools.chain(missing, lent))}
+    order = [places[digest] for document in group for digest in document.digests]
+    return (whole if order == list(range(len(whole))) else whole[order]), len(missing)
+
+
+def write(store: Store, path: str, group: Sequence[Prepared], identity: EmbedderIdentity | None, rows: Matrix | None) -> None:
+    """Store documents of different ids in one transaction, replacing those with their ids; `rows` are their vectors, if any."""
+    doc_ids = [document.doc_id for document in group]
+    with store.writing(path, create=True) as connection:
+        gone = content.stored_members(connection, doc_ids)
+        went, texts = _remove(connection, doc_ids)
+        seqs = _insert(connection, group)
+        # Terms go and come side by side: each statement over several rows in between would have FTS5 write a segment of its own.
+        lexical.remove(connection, texts.items())
+        lexical.append(connection, seqs.start, list(itertools.chain.from_iterable(document.terms for document in group)))
+        if identity is not None and rows is not None:
+            _check_identity(connection, path, identity)
+            prepare_vectors(connection, identity)
+            vectors.add(connection, seqs, rows)
+        content.advance(connection, gone=_sum(gone), come=_sum(document.lanes for document in group),
+                        steps=_steps(group, went, seqs))
+        arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE seq >= ?", (seqs.start,))
+        if arrived != len(seqs):
+            raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(seqs)} chunks arrived")
+
+
+def _insert(connection: apsw.Connection, group: Sequence[Prepared]) -> range:
+    """Insert documents with their chunks; return the seqs of the chunks, in order."""
+    insert(connection, _DOCUMENTS, len(DOCUMENT_COLUMNS), [value for document in group for value in document.row])
+    values: list[Any] = list(itertools.chain.from_iterable(document.values for document in group))
+    first = schema.next_seq(connection)
+    seqs = range(first, first + sum(document.chunks for document in group))
+    if seqs:
+        values[0] = first
+        insert(connection, _CHUNKS, len(CHUNK_COLUMNS), values)
+        schema.set_fact(connection, "last_seq", seqs[-1])
+    return seqs
+
+
+def _steps(group: Sequence[Prepared], went: Mapping[str, range | None], seqs: range) -> list[changes.Step]:
+    """Say which seqs went and came with each document; nothing where what went was no range."""
+    steps: list[changes.Step] = []
+    behind = seqs.start
+    for document in group:
+        gone = went.get(document.doc_id, changes.NONE)
+        if gone is None:
+            return []
+        steps.append((gone, range(behind, behind + document.chunks)))
+        behind += document.chunks
+    return steps
+
+
+def _sum(members: Iterable[int]) -> int:
+    return functools.reduce(multiset.plus, members, multiset.EMPTY)
 
 
 def prepare_vectors(connection: apsw.Connection, identity: EmbedderIdentity) -> None:
     """Make the vector table fit `identity`: an empty one of another embedder is made anew."""
-    vectors.load_extension(connection)
     if schema.stored_identity(connection) != identity:
+        vectors.load_extension(connection)
         if vectors.exists(connection):
             connection.execute("DROP TABLE rag_vectors")
         schema.create_vectors(connection, identity.dim)
         schema.set_fact(connection, "embedder", identity.to_json())
 
 
-def remove_document(connection: apsw.Connection, doc_id: str) -> int:
-    """Take a document out of every table, inside the caller's transaction; return its number of chunks."""
-    rows = [(seq, text) for seq, text in
-            sql_rows(connection, "SELECT seq, text FROM rag_chunks WHERE doc_id = ?", (doc_id,))]
-    if rows:
-        lexical.remove(connection, rows)
+def _remove(connection: apsw.Connection, doc_ids: Sequence[str]) -> tuple[dict[str, range | None], dict[int, str]]:
+    """Take documents out of every table but the lexical index, inside the caller's transaction.
+
+    Returns the seqs that went, for each document that had chunks (None for one whose seqs were no range, as ours always are), and
+    the texts by seq, for `lexical.remove`.
+    """
+    given = (json.dumps(doc_ids),)
+    texts: dict[int, str] = {}
+    seqs: dict[str, list[int]] = {}
+    for doc_id, seq, text in sql_rows(connection, "SELECT doc_id, seq, text FROM rag_chunks "
+                                      "WHERE doc_id IN (SELECT value FROM json_each(?)) ORDER BY doc_id, ordinal", given):
+        texts[seq] = text
+        seqs.setdefault(doc_id, []).append(seq)
+    if texts:
+        last = schema.get_fact(connection, "last_seq")
+        if not isinstance(last, int) or last < max(texts):  # written by a program that does not know of it
+            schema.set_fact(connection, "last_seq", max(texts))
         if vectors.exists(connection):
-            vectors.load_extension(connection)
-            vectors.remove(connection, [seq for seq, _ in rows])
-        connection.execute("DELETE FROM rag_chunks WHERE doc_id = ?", (doc_id,))
-    connection.execute("DELETE FROM rag_documents WHERE id = ?", (doc_id,))
-    return len(rows)
+            vectors.remove(connection, texts.keys())
+        connection.execute("DELETE FROM rag_chunks WHERE doc_id IN (SELECT value FROM json_each(?))", given)
+    connection.execute("DELETE FROM rag_documents WHERE id IN (SELECT value FROM json_each(?))", given)
+    return {doc_id: _range(numbers) for doc_id, numbers in seqs.items()}, dict(sorted(texts.items()))
+
+
+def _range(seqs: list[int]) -> range | None:
+    whole = range(seqs[0], seqs[0] + len(seqs))
+    return whole if seqs == list(whole) else None
 
 
 def delete(store: Store, path: str, doc_id: str) -> int | None:
@@ -203,7 +260,9 @@ def delete(store: Store, path: str, doc_id: str) -> int | None:
         if connection.execute("SELECT 1 FROM rag_documents WHERE id = ?", (doc_id,)).fetchone() is None:
             return None
     with store.writing(path) as connection:
-        gone = content.stored_member(connection, doc_id)
-        removed = remove_document(connection, doc_id)
-        content.advance(connection, gone=gone)
-    return removed
+        gone = content.stored_members(connection, [doc_id])
+        ranges, texts = _remove(connection, [doc_id])
+        lexical.remove(connection, texts.items())
+        went = ranges.get(doc_id, changes.NONE)
+        content.advance(connection, gone=_sum(gone), steps=[(went, changes.NONE)] if went is not None else ())
+    return len(texts)

@@ -176,6 +176,20 @@ def test_it_needs_the_grants_to_read_and_to_write(rag: Rag, folder: Path) -> Non
     assert not (folder / "new.db").exists()
 
 
+def test_a_document_that_comes_twice_counts_by_its_last_form(rag: Rag, folder: Path) -> None:
+    old_index(folder / "old.db")
+    connection = apsw.Connection(str(folder / "old.db"))
+    connection.execute("CREATE TABLE copy AS SELECT * FROM rag_documents")
+    connection.execute("DROP TABLE rag_documents")
+    connection.execute("ALTER TABLE copy RENAME TO rag_documents")
+    connection.execute("INSERT INTO rag_documents SELECT * FROM rag_documents WHERE id = 'a'")
+    connection.execute("UPDATE rag_documents SET text = 'the last form' WHERE rowid = (SELECT max(rowid) FROM rag_documents)")
+    connection.close()
+    assert rag("import", "old.db", "new.db").code == 0
+    assert rag("get", "new.db", "a").out == "the last form\n"
+    assert rag("check", "new.db").code == 0
+
+
 def test_ctrl_c_tells_what_was_done_and_how_to_go_on(rag: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old_index(folder / "old.db")
     with monkeypatch.context() as patch:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from embedder_double import EmbedderDouble
+from interrupting import one_by_one
 
 from rag_stdlib.cli import ingest as module
+from rag_stdlib.cli import tally
 from rag_stdlib.errors import fail, rag_error
 from rag_stdlib.result import Err
 from rag_stdlib.root import Root
@@ -213,6 +215,7 @@ def test_an_error_that_would_come_back_stops_the_run_after_telling_the_tally(
         rag: Rag, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c"):
         write(f"docs/{name}.txt", name)
+    one_by_one(monkeypatch)
     store = module.Tally.store
     calls = []
 
@@ -243,6 +246,42 @@ def test_an_embedder_that_refuses_one_text_does_not_stop_the_others(
     assert done.code == 1
     assert done.out == "2 documents ingested (2 chunks), 0 unchanged, 1 failed\n"
     assert done.err == "rag: failed [embedder_rejected]: 'docs/b.txt': double rejected the request (HTTP 400): no\n"
+
+
+def test_many_files_are_stored_in_few_transactions_and_a_bad_one_costs_only_itself(
+        rag: Rag, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    many = tally.rag_ingest_many
+
+    def noting(index: str, documents: list[Any], *rest: Any) -> Any:
+        calls.append(len(documents))
+        return many(index, documents, *rest)
+
+    monkeypatch.setattr(tally, "rag_ingest_many", noting)
+    for number in range(30):
+        write(f"docs/{number:02}.{'md' if number % 3 else 'txt'}", f"text {number}")
+    assert rag("ingest", "x.db", "docs").out == "30 documents ingested (30 chunks), 0 unchanged\n"
+    assert calls == [10, 20], "text and Markdown are cut by different rules"
+    deep = "docs/" + "/".join(["d" * 220] * 5)
+    write(f"{deep}/a.md", "too deep")
+    write("docs/08.md", "another text 8")
+    done = rag("ingest", "x.db", "docs")
+    assert done.out == "1 document ingested (1 chunk), 29 unchanged, 1 failed\n"
+    assert done.err.startswith(f"rag: failed [invalid_doc_id]: '{deep}/a.md': ")
+    assert rag("get", "x.db", "docs/08.md").out == "another text 8\n"
+    assert rag("check", "x.db").code == 0
+
+
+def test_an_error_that_is_no_documents_stops_a_batch_too(rag: Rag, write: Write, configure: Callable[[Any], None]) -> None:
+    def refuse(_texts: Any) -> None:
+        raise fail("embedder_auth", provider="double", status=401, detail="no")
+
+    configure(EmbedderDouble(before=refuse))
+    for name in ("a", "b", "c"):
+        write(f"docs/{name}.txt", name)
+    stopped = rag("ingest", "x.db", "docs")
+    assert (stopped.code, stopped.out) == (1, "")
+    assert stopped.err == "rag: error [embedder_auth]: double refused the credentials (HTTP 401): no\n"
 
 
 def test_a_root_that_vanishes_stops_the_run(rag: Rag, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

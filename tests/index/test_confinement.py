@@ -176,13 +176,13 @@ def test_r125_a_link_put_in_place_after_the_check_is_not_followed(
         store.close()
     from rag_stdlib.index import store as module
 
-    connect = module._connect
+    connect = module.connect
 
     def late(*args: object, **named: object) -> object:
         (root / f"index.db{suffix}").symlink_to(outside)
         return connect(*args, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_connect", late)
+    monkeypatch.setattr(module, "connect", late)
     with pytest.raises(Failure) as failed, store.writing("index.db", create=True):
         pass
     assert failed.value.error.code in ("index_io", "path_symlink")
@@ -195,13 +195,13 @@ def test_a_hard_link_put_in_place_after_the_check_is_not_written(tmp_path: Path,
     outside.write_bytes(b"")
     from rag_stdlib.index import store as module
 
-    connect = module._connect
+    connect = module.connect
 
     def late(*args: object, **named: object) -> object:
         os.link(outside, root / "index.db")
         return connect(*args, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_connect", late)
+    monkeypatch.setattr(module, "connect", late)
     with pytest.raises(Failure) as failed, Store(Root(str(root))).writing("index.db", create=True):
         pass
     assert failed.value.error.code == "path_hard_link"
@@ -214,7 +214,7 @@ def test_a_file_exchanged_while_it_is_opened_is_not_taken_for_the_other(tmp_path
             assert rag_ingest(f"{name}.db", "d", "s", f"words of {name}", 50).is_ok
     from rag_stdlib.index import store as module
 
-    connect = module._connect
+    connect = module.connect
 
     def late(*args: object, **named: object) -> object:
         connection = connect(*args, **named)  # type: ignore[arg-type]
@@ -222,7 +222,7 @@ def test_a_file_exchanged_while_it_is_opened_is_not_taken_for_the_other(tmp_path
             (tmp_path / "b.db").replace(tmp_path / "a.db")
         return connection
 
-    monkeypatch.setattr(module, "_connect", late)
+    monkeypatch.setattr(module, "connect", late)
     with Runtime(Config(), root=tmp_path):
         refused = rag_search("a.db", "words", 1)
         assert isinstance(refused, Err)

@@ -11,16 +11,16 @@ import apsw
 import numpy as np
 import pytest
 from embedder_double import EmbedderDouble
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from index_oracle import WORDS, bm25, coded_cosines, corpus, cosines, queries, standardised
 
 from rag_stdlib import Config, QueryOptions, RagConfig, Runtime, rag_ingest, rag_query
 from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.errors import Failure
-from rag_stdlib.index import fusion, lexical, scan, vectors
-from rag_stdlib.index.filters import Filters
-from rag_stdlib.index.search import Found, Query, _Ranking, search
+from rag_stdlib.index import fusion, vecread, vectors
+from rag_stdlib.index.filters import NO_FILTERS, Filters
+from rag_stdlib.index.ranking import Ranking
+from rag_stdlib.index.resident.cache import Limits
+from rag_stdlib.index.search import Found, Query, search
 from rag_stdlib.index.store import Store
 from rag_stdlib.index.writer import ingest
 from rag_stdlib.records import FrozenDict, Mode, SourceDocument
@@ -28,6 +28,7 @@ from rag_stdlib.root import Root
 from rag_stdlib.text.normalize import index_terms, query_terms
 
 PATH = "index.db"
+MODES: tuple[Mode, ...] = ("lexical", "vector", "hybrid")
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +48,12 @@ class Rows:
         with store.reading(PATH) as connection:
             found = list(connection.execute("SELECT c.seq, c.doc_id, c.ordinal, c.text, d.source, d.metadata FROM rag_chunks c "
                                             "JOIN rag_documents d ON d.id = c.doc_id"))
-            seqs, vectors_of = vectors.load(connection, embedder.identity().dim)
-        order = {seq: position for position, seq in enumerate(seqs.tolist())}
+            vectors_of = vecread.pick(connection, np.array([row[0] for row in found]), embedder.identity().dim)
         self.keys = [(row[1], row[2]) for row in found]
         self.texts = [str(row[3]) for row in found]
         self.sources = [row[4] for row in found]
         self.metadata = [json.loads(str(row[5])) for row in found]
-        self.vectors = vectors_of[[order[row[0]] for row in found]]
+        self.vectors = vectors_of
 
     def words(self, query: str) -> list[float]:
         scores = bm25({position: index_terms(text).split() for position, text in enumerate(self.texts)},
@@ -65,8 +65,13 @@ class Rows:
         return sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
 
-def asked(store: Store, embedder: EmbedderDouble, text: str, limit: int, mode: Mode, filters: Filters) -> Found:
-    return search(store, PATH, Query(text, limit, mode, filters), embedder)
+def asked(store: Store, embedder: EmbedderDouble, text: str, limit: int, mode: Mode, filters: Filters = NO_FILTERS, *,
+          min_score: float | None = None, per_document: int | None = None) -> Found:
+    """Search with what may be kept in memory, and without; both answer alike."""
+    found, from_file = (search(store, PATH, Query(limit, mode, filters, min_score, per_document, limits), [text], embedder)[0]
+                        for limits in (Limits(2**30, 2**30), None))
+    assert found == from_file
+    return found
 
 
 FILTERS = (
@@ -134,8 +139,8 @@ def test_r116_hybrid_mode_is_the_sum_of_both_standardised(filled: tuple[Store, E
 
 def test_least_score_and_hits_per_document_bound_the_answer(filled: tuple[Store, EmbedderDouble]) -> None:
     store, embedder = filled
-    for mode in ("lexical", "vector", "hybrid"):
-        whole = search(store, PATH, Query("refund order invoice", 10_000, mode), embedder).chunks
+    for mode in MODES:
+        whole = asked(store, embedder, "refund order invoice", 10_000, mode).chunks
         taken: dict[str, int] = {}
         wanted = []
         for chunk in whole:
@@ -143,11 +148,11 @@ def test_least_score_and_hits_per_document_bound_the_answer(filled: tuple[Store,
             if taken[chunk.doc_id] <= 2:
                 wanted.append(chunk)
         for limit in (1, 5, 40, 10_000):
-            found = search(store, PATH, Query("refund order invoice", limit, mode, per_document=2), embedder).chunks
+            found = asked(store, embedder, "refund order invoice", limit, mode, per_document=2).chunks
             assert found == tuple(wanted[:limit])
         least = whole[len(whole) // 2].score
         assert least is not None
-        found = search(store, PATH, Query("refund order invoice", 10_000, mode, min_score=least), embedder).chunks
+        found = asked(store, embedder, "refund order invoice", 10_000, mode, min_score=least).chunks
         assert found == tuple(chunk for chunk in whole if chunk.score is not None and chunk.score >= least)
         assert len(found) < len(whole)
 
@@ -156,25 +161,25 @@ def test_a_least_score_does_not_make_a_search_look_down_the_whole_ranking(filled
                                                                            monkeypatch: pytest.MonkeyPatch) -> None:
     store, embedder = filled
     looked: list[int] = []
-    best = _Ranking.best
+    best = Ranking.best
 
-    def watched(self: _Ranking, k: int) -> fusion.Ranked:
+    def watched(self: Ranking, k: int) -> fusion.Ranked:
         looked.append(k)
         return best(self, k)
 
-    monkeypatch.setattr(_Ranking, "best", watched)
-    for mode in ("lexical", "vector", "hybrid"):
-        whole = search(store, PATH, Query("refund order invoice", 10_000, mode), embedder).chunks
+    monkeypatch.setattr(Ranking, "best", watched)
+    for mode in MODES:
+        whole = asked(store, embedder, "refund order invoice", 10_000, mode).chunks
         least = whole[2].score
         assert least is not None
         wanted = tuple(chunk for chunk in whole if chunk.score is not None and chunk.score >= least)
         looked.clear()
-        assert search(store, PATH, Query("refund order invoice", 10, mode, min_score=least), embedder).chunks == wanted[:10]
-        assert looked == [10]
+        assert asked(store, embedder, "refund order invoice", 10, mode, min_score=least).chunks == wanted[:10]
+        assert looked == [10, 10]
         looked.clear()  # a cap per document alone still looks further down, and then stops at the least score
-        capped = search(store, PATH, Query("refund order invoice", 10, mode, min_score=least, per_document=1), embedder).chunks
+        capped = asked(store, embedder, "refund order invoice", 10, mode, min_score=least, per_document=1).chunks
         assert {chunk.doc_id for chunk in capped} == {chunk.doc_id for chunk in wanted}
-        assert looked == [10]
+        assert looked == [10, 10]
 
 
 def test_r10_no_search_sends_a_nearest_neighbour_query_to_vec0(tmp_path: Path) -> None:
@@ -196,138 +201,17 @@ def test_r10_no_search_sends_a_nearest_neighbour_query_to_vec0(tmp_path: Path) -
                 assert rag_query(PATH, "refund order", 100).is_ok
     finally:
         apsw.connection_hooks.remove(watch)
-    assert any("rag_vectors_vector_chunks00" in statement for statement in sent)
+    assert any("rag_vectors_chunks" in statement for statement in sent)
     assert [statement for statement in sent if re.search(r"\brag_vectors\b(?!')|\bk\s*=\s*\?", statement)] == []
     assert [statement for statement in sent if "MATCH" in statement and "rag_lexical" not in statement] == []
-
-
-vector_sets = st.builds(
-    lambda *parts: _unit_rows(*parts),  # noqa: PLW0108 - defined below
-    st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([1, 2, 3, 8, 33, 64]), st.sampled_from([1.0, 1e-2, 1e-4, 1e-6, 0.0]))
-
-
-def _unit_rows(seed: int, count: int, dim: int, spread: float) -> np.ndarray:
-    """Random directions; a small `spread` puts all of them near one, so that codes cannot tell them apart."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=dim) + spread * rng.normal(size=(count + 1, dim))
-    rows[np.abs(rows).sum(axis=1) == 0] = 1.0
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def scanned(seqs: np.ndarray, rows: np.ndarray, query: np.ndarray, keep_bytes: int = 2**30) -> scan.Scan:
-    """Scan rows given in blocks of sixteen, as the index gives them in blocks of 1,024."""
-    at = {seq: position for position, seq in enumerate(seqs.tolist())}
-    blocks = [(seqs[start:start + 16], rows[start:start + 16]) for start in range(0, len(rows), 16)]
-    return scan.scan(blocks, query, lambda wanted: rows[[at[seq] for seq in wanted.tolist()]], keep_bytes)
-
-
-@pytest.mark.parametrize("keep_bytes", [0, 16 * 64 * 4, 2**30])
-def test_rows_that_are_not_kept_are_read_again_and_score_the_same(keep_bytes: int) -> None:
-    rows = _unit_rows(5, 100, 64, 1.0)
-    seqs = np.arange(99) * 7
-    kept, other = scanned(seqs, rows[1:], rows[0]), scanned(seqs, rows[1:], rows[0], keep_bytes)
-    assert kept.score.tolist() == other.score.tolist()
-    positions = np.array([98, 3, 50, 0])
-    assert kept.rescore(positions).tolist() == other.rescore(positions).tolist() == cosines(rows[1:][positions], rows[0])
-
-
-@settings(deadline=None, max_examples=150, derandomize=True)
-@given(vector_sets, st.integers(1, 70), st.data())
-def test_scan_gives_the_exact_best_k_with_all_ties(rows: np.ndarray, k: int, data: st.DataObject) -> None:
-    query, rows = rows[0], rows[1:]
-    allowed = np.array(sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1))))
-    one = scanned(np.arange(len(rows)) * 3, rows, query)
-    exact = np.array(cosines(rows, query))
-    assert np.all(np.abs(one.score - rows.astype(float) @ query.astype(float)) <= one.bound)
-    ranked = fusion.best_vector(one, allowed, k)
-    cut = sorted(exact[allowed], reverse=True)[min(k, len(allowed)) - 1]
-    assert set(ranked.seqs.tolist()) == {3 * position for position in allowed.tolist() if exact[position] >= cut}
-    assert ranked.score.tolist() == [exact[seq // 3] for seq in ranked.seqs.tolist()]
-
-
-@settings(deadline=None, max_examples=100, derandomize=True)
-@given(vector_sets, st.integers(1, 70), st.integers(0, 2**31))
-def test_hybrid_best_k_does_not_depend_on_k_or_row_order(rows: np.ndarray, k: int, seed: int) -> None:
-    query, rows = rows[0], rows[1:]
-    rng = np.random.default_rng(seed)
-    words = np.where(rng.random(len(rows)) < 0.5, 0.0, rng.integers(1, 4, len(rows)) * 1.5).round(9)
-    seqs = np.arange(len(rows))
-    whole = fusion.best_hybrid(scanned(seqs, rows, query), seqs, words, len(rows))
-    scores = dict(zip(whole.seqs.tolist(), whole.score.tolist(), strict=True))
-    assert len(scores) == len(rows)
-    order = rng.permutation(len(rows))
-    some = fusion.best_hybrid(scanned(seqs[order], rows[order], query), seqs, words[order], k)
-    cut = sorted(scores.values(), reverse=True)[min(k, len(rows)) - 1]
-    assert dict(zip(some.seqs.tolist(), some.score.tolist(), strict=True)) == {
-        seq: score for seq, score in scores.items() if score >= cut}
-
-
-def test_a_thousand_random_vectors_of_64_dimensions() -> None:
-    rows = _unit_rows(11, 1_000, 64, 1.0)
-    one = scanned(np.arange(1_000), rows[1:], rows[0])
-    exact = cosines(rows[1:], rows[0])
-    for k in (1, 10, 100, 1_000):
-        found = fusion.best_vector(one, np.arange(1_000), k)
-        wanted = sorted(range(1_000), key=lambda position: -exact[position])[:k]
-        assert set(found.seqs.tolist()) >= set(wanted)
-        assert len(found.seqs) <= k + 2
-
-
-def test_codes_scan_alike_without_the_vector_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for dim in (64, 1_041):
-        rows = _unit_rows(3, 50, dim, 1.0)
-        fast = scanned(np.arange(50), rows[1:], rows[0])
-        with monkeypatch.context() as patch:
-            patch.setitem(__import__("sys").modules, "simsimd", None)
-            plain = scanned(np.arange(50), rows[1:], rows[0])
-        assert fast.score.tolist() == plain.score.tolist()
-
-
-@settings(deadline=None, max_examples=100, derandomize=True)
-@given(st.lists(st.floats(-5e3, 5e3), max_size=40), st.integers(0, 40))
-def test_r117_r118_moments_add_up_over_shards(scores: list[float], cut: int) -> None:
-    whole = fusion.Moments.of(np.array(scores, float))
-    parts = fusion.Moments.of(np.array(scores[:cut], float)) + fusion.Moments.of(np.array(scores[cut:], float))
-    assert whole == parts
-    padded = fusion.Moments.of(np.array(scores, float), count=len(scores) + 7)
-    assert padded == fusion.Moments.of(np.array([*scores, *[0.0] * 7], float))
-    if scores:
-        rounded = [round(score * 1e6) / 1e6 for score in scores]
-        assert whole.mean == pytest.approx(sum(rounded) / len(rounded), abs=1e-9)
-        assert whole.deviation == pytest.approx(float(np.std(rounded)), rel=1e-6, abs=1e-6)
-    else:
-        assert (whole.mean, whole.deviation) == (0.0, 0.0)
-
-
-def test_moments_of_large_scores_do_not_overflow() -> None:
-    scores = np.full(100_000, 2_000.0)
-    scores[0] = -2_000.0
-    moments = fusion.Moments.of(scores)
-    assert moments.squares == 100_000 * (2_000 * 10**6) ** 2
-    assert moments.mean == pytest.approx(1999.96)
-
-
-@settings(deadline=None, max_examples=60, derandomize=True)
-@given(st.lists(st.lists(st.sampled_from(WORDS[:8]), max_size=12), min_size=1, max_size=12),
-       st.lists(st.sampled_from(WORDS[:10]), min_size=1, max_size=4, unique=True), st.sets(st.integers(0, 11)))
-def test_bm25_after_deletions_is_that_of_what_is_left(texts: list[list[str]], terms: list[str], gone: set[int]) -> None:
-    connection = apsw.Connection(":memory:")
-    connection.execute("""CREATE VIRTUAL TABLE rag_lexical USING fts5(terms, content='', tokenize="ascii tokenchars '+#'")""")
-    rows = [(number, " ".join(words)) for number, words in enumerate(texts)]
-    lexical.add(connection, rows)
-    lexical.remove(connection, [row for row in rows if row[0] in gone])
-    left = {number: words for number, words in enumerate(texts) if number not in gone}
-    seqs, scores = lexical.scores(connection, [(term, False) for term in terms])
-    wanted = bm25(left, terms) if left else {}
-    assert dict(zip(seqs.tolist(), scores.tolist(), strict=True)) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_embedder_of_another_dimension_or_model_is_refused_by_name(filled: tuple[Store, EmbedderDouble]) -> None:
     store, _ = filled
     for other in (EmbedderDouble(dim=16), EmbedderDouble(model="other")):
-        for mode in ("vector", "hybrid"):
+        for mode in MODES[1:]:
             with pytest.raises(Failure) as failed:
-                search(store, PATH, Query("refund", 3, mode), other)
+                search(store, PATH, Query(3, mode), ["refund"], other)
             assert failed.value.error.code == "embedding_mismatch"
             assert "hashing/words-sha256, 32 dimensions" in str(failed.value)
             assert other.identity().describe() in str(failed.value)
@@ -344,13 +228,15 @@ def test_random_chunks_survive_many_inserts_and_deletes_of_whole_blocks(tmp_path
             text = " ".join(rng.sample(words, 900 if round_ != 3 else 40))
             ingest(store, PATH, SourceDocument(f"d{doc}", "s", text), 6, embedder=embedder)
     with store.reading(PATH) as connection:
-        seqs, rows = vectors.load(connection, 8)
-        some = vectors.load_some(connection, seqs.tolist(), 8)
+        blocks = [(some.tolist(), part.copy()) for some, part in vecread.slabs(connection, 8)]
+        some = {seq: row for listed, part in blocks for seq, row in zip(listed, part, strict=True)}
         texts = dict(connection.execute("SELECT seq, text FROM rag_chunks"))
+        seqs = np.array(list(texts)[::-1], np.int64)
+        rows = vecread.pick(connection, seqs, 8)
         vectors.load_extension(connection)
         own = {seq: np.frombuffer(blob, "<f4") for seq, blob in
                connection.execute("SELECT rowid, embedding FROM rag_vectors")}
-    assert sorted(seqs.tolist()) == sorted(texts) == sorted(own)
+    assert sorted(some) == sorted(texts) == sorted(own)
     assert len(seqs) > 1_024
     fresh = embedder.embed([str(texts[seq]) for seq in seqs.tolist()], "passage")
     for seq, row, again in zip(seqs.tolist(), rows, fresh, strict=True):

@@ -22,6 +22,7 @@ from rag_stdlib import (
     QueryOptions,
     Runtime,
     rag_check,
+    rag_compact,
     rag_delete,
     rag_ingest,
     rag_query,
@@ -30,7 +31,7 @@ from rag_stdlib import (
 )
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import check, schema, vectors
-from rag_stdlib.index import store as module
+from rag_stdlib.index import connect as connect_module
 from rag_stdlib.index.foreign import foreign_index
 from rag_stdlib.index.forks import GATE, ForkGate
 from rag_stdlib.index.sqlerrors import translated
@@ -119,9 +120,9 @@ def test_a_folder_that_may_not_be_written_is_said_before_a_file_is_made(tmp_path
         raise apsw.CantOpenError("unable to open database file")
 
     store = Store(Root(str(tmp_path)))
-    monkeypatch.setattr(module.apsw, "Connection", refuse)
+    monkeypatch.setattr(connect_module.apsw, "Connection", refuse)
     assert error_code(lambda: touch(store)) == "path_permission"  # there is nothing to be read
-    monkeypatch.setattr(module, "_folder_writable", lambda _place: False)
+    monkeypatch.setattr(connect_module, "_folder_writable", lambda _place: False)
     assert error_code(lambda: touch(store)) == "index_readonly"
     (tmp_path / PATH).touch()
     assert error_code(lambda: touch(store)) == "index_io"
@@ -201,7 +202,9 @@ def test_r20_reading_needs_no_extension(tmp_path: Path, monkeypatch: pytest.Monk
             found = rag_query(PATH, "words", 3, QueryOptions(mode=mode)).unwrap()  # type: ignore[arg-type]
             assert [(chunk.doc_id, chunk.mode) for chunk in found] == [("d", mode)]
         assert rag_check(PATH).unwrap().clean
-        for refused in (rag_ingest(PATH, "d", "s", "other words", 20), rag_delete(PATH, "d")):
+        assert rag_ingest(PATH, "d", "s", "other words", 20).is_ok, "vectors are written by plain SQL"
+        assert rag_delete(PATH, "d").is_ok
+        for refused in (rag_compact(PATH), rag_ingest("new.db", "d", "s", "some words", 20)):  # the table is made by the extension
             assert isinstance(refused, Err)
             assert refused.error.code == "sqlite_unfit"
         assert rag_check(PATH).unwrap().clean

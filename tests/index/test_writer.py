@@ -218,14 +218,14 @@ def test_a_full_disk_leaves_the_old_document(hybrid: Runtime, monkeypatch: pytes
     rag_ingest(PATH, "d", "old", LONG, 80)
     before = rag_search(PATH, "sentence", 100).unwrap()
     hybrid.close()
-    configure = store_module._configure
+    configure = store_module.configure
 
     def small(connection: apsw.Connection, synchronous: store_module.Synchronous) -> None:
         configure(connection, synchronous)
         connection.pragma("max_page_count", connection.pragma("page_count") + 2)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "_configure", small)
+        patch.setattr(store_module, "configure", small)
         for doc_id in ("d", "e"):
             result = rag_ingest(PATH, doc_id, "new", LONG * 40, 80)
             assert isinstance(result, Err)

@@ -1,0 +1,206 @@
+"""BM25 over an index whose lengths and postings are in memory, in FTS5's own formula and order of operations.
+
+The constants are those of FTS5's bm25() (https://sqlite.org/fts5.html#the_bm25_function): k1 1.2, b 0.75, and a term in more
+than half of the chunks counts 1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import numpy as np
+
+from rag_stdlib.index.resident.postings import RECENT_ROWS, Posting, Postings, Term
+from rag_stdlib.index.resident.rows import Column
+from rag_stdlib.index.sql import numbers
+from rag_stdlib.index.sql import rows as sql_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rag_stdlib.index.resident.rows import Rows
+
+    Floats = npt.NDArray[np.float64]
+    Positions = npt.NDArray[np.int64]
+
+_K1: Final = 1.2
+_B: Final = 0.75
+_LEAST_IDF: Final = 1e-6
+_PER_ROW: Final = 20  # bytes: seq, length, norm
+_AVERAGES: Final = 1  # the row of rag_lexical_data where FTS5 counts rows and terms
+
+
+def size(rows: int) -> int:
+    """Return how many bytes the lengths of so many rows take."""
+    return rows * _PER_ROW
+
+
+class _Scratch(threading.local):
+    """A row of zeros for each thread, which has to be left as it was found."""
+
+    def __init__(self) -> None:
+        self._room = np.zeros(0)
+
+    @contextmanager
+    def zeros(self, rows: int) -> Iterator[Floats]:
+        room, self._room = self._room, np.zeros(0)  # what is left in the middle of its use is not used again
+        if len(room) < rows:
+            room = np.zeros(rows * 5 // 4)
+        yield room[:rows]
+        self._room = room
+
+
+_scratch: Final = _Scratch()
+
+
+def _added_up(totals: Floats, postings: Sequence[Posting]) -> tuple[Positions, Floats]:
+    """Add up gains in `totals`, which is zeros before and after: the rows that have some, and their sums."""
+    for posting in postings:
+        totals[posting.live] += posting.gain
+    rows, sums = [], []
+    for posting in postings:  # a row counts where it is met first, since its total is taken away
+        part = totals[posting.live]
+        totals[posting.live] = 0.0
+        fresh = np.flatnonzero(part)
+        rows.append(posting.live[fresh])
+        sums.append(part[fresh])
+    return np.concatenate(rows).astype(np.int64), np.concatenate(sums)
+
+
+def _lengths(connection: apsw.Connection, where: str, bound: Sequence[int] = ()) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Read FTS5's table of lengths: a row's length is one varint, most significant byte first, seven bits in a byte."""
+    ((seqs, sizes),) = sql_rows(connection, f"SELECT group_concat(id), group_concat(hex(sz), '') FROM rag_lexical_docsize {where}", bound)
+    return numbers(seqs), varints(bytes.fromhex(sizes or ""))
+
+
+def varints(data: bytes) -> npt.NDArray[np.int64]:
+    """Decode SQLite's varints of at most eight bytes, one after the other."""
+    octets = np.frombuffer(data, np.uint8).astype(np.int64)
+    ends = np.flatnonzero(octets < 128)  # noqa: PLR2004 - the high bit says that another byte follows
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    values = np.zeros(len(ends), np.int64)
+    for place in range(int((ends - starts).max(initial=-1)) + 1):
+        at = starts + place
+        there = at <= ends
+        values[there] = values[there] * 128 + (octets[at[there]] & 127)
+    return values
+
+
+def _averages(connection: apsw.Connection) -> tuple[int, int]:
+    """Return FTS5's count of rows and of terms."""
+    for (record,) in sql_rows(connection, "SELECT block FROM rag_lexical_data WHERE id = ?", (_AVERAGES,)):
+        found = varints(bytes(record)).tolist()
+        if len(found) == 2:  # noqa: PLR2004 - rows, and the terms of the one column
+            return found[0], found[1]
+    return 0, 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentWords:
+    """Lengths and postings of the rows of one generation, which is `stamp`."""
+
+    rows: Rows
+    lengths: Column[np.int32]
+    norms: Floats
+    chunks: int
+    postings: Postings
+    stamp: int
+
+    @property
+    def bytes(self) -> int:
+        """The memory it takes, but for the texts' terms of recent rows."""
+        return size(len(self.rows)) + self.postings.bytes
+
+    @classmethod
+    def read(cls, connection: apsw.Connection, rows: Rows, stamp: int, most_bytes: int) -> ResidentWords:
+        """Read the lengths of all rows, none of which is gone, and begin without postings; those to come may take `most_bytes`.
+
+        Raises:
+            apsw.CorruptError: lengths of other chunks, or that do not add up to FTS5's own count.
+        """
+        seqs, lengths = _lengths(connection, "")
+        if not np.array_equal(seqs, rows.seqs) or (len(lengths), int(lengths.sum())) != _averages(connection):
+            raise apsw.CorruptError("the lengths in the lexical index do not add up to its own count")
+        return cls._made(connection, rows, Column(lengths.astype(np.int32)), Postings(most_bytes, len(rows)), stamp)
+
+    @classmethod
+    def _made(cls, connection: apsw.Connection, rows: Rows, lengths: Column[np.int32], postings: Postings, stamp: int) -> ResidentWords:
+        chunks, terms = _averages(connection)
+        average = terms / chunks if chunks else 1.0
+        norms: Floats = _K1 * ((1.0 - _B) + _B * lengths.values.astype(np.float64) / (average or 1.0))
+        return cls(rows, lengths, norms, chunks, postings, stamp)
+
+    def changed(self, connection: apsw.Connection, rows: Rows, stamp: int) -> ResidentWords:
+        """Return the words of a later generation, whose `rows` begin with mine; postings go where too much came to add it to them.
+
+        Raises:
+            apsw.CorruptError: lengths or texts of other chunks than have come.
+        """
+        came = rows.seqs[len(self.rows):]
+        if not len(came):
+            return self._made(connection, rows, self.lengths, self.postings, stamp)
+        bound = (int(came[0]), int(came[-1]))
+        seqs, more = _lengths(connection, "WHERE id BETWEEN ? AND ?", bound)
+        if not np.array_equal(seqs, came):
+            raise apsw.CorruptError("the lexical index holds other chunks than there are")
+        postings = self.postings
+        if postings.recent(len(rows)) > RECENT_ROWS:
+            postings = postings.anew(len(rows))
+        else:
+            texts = dict(sql_rows(connection, "SELECT seq, text FROM rag_chunks WHERE seq BETWEEN ? AND ?", bound))
+            if texts.keys() != set(came.tolist()):
+                raise apsw.CorruptError("the lexical index holds other chunks than there are")
+            postings.add_recent((texts[seq] for seq in came.tolist()), len(self.rows))
+        return self._made(connection, rows, self.lengths.appended(more), postings, stamp)
+
+    def score(self, connection: apsw.Connection, terms: Sequence[Term]) -> tuple[Positions | None, Floats]:
+        """Score the chunks that hold a term: their rows, in no order, and BM25; or None and every row's, where many hold one."""
+        found = [self._weighed(connection, term) for term in terms]
+        if not found:
+            return np.empty(0, np.int64), np.empty(0)
+        many = sum(len(self.rows) if posting.spread is not None else len(posting.live) for posting in found) > len(self.rows) // 2
+        if len(found) == 1 and not many:
+            return found[0].live.astype(np.int64), found[0].gain
+        if many:
+            totals = np.zeros(len(self.rows))
+            for posting in found:
+                if posting.spread is not None:
+                    totals += posting.spread
+                else:
+                    totals[posting.live] += posting.gain
+            return None, totals
+        with _scratch.zeros(len(self.rows)) as totals:
+            return _added_up(totals, found)
+
+    def _weighed(self, connection: apsw.Connection, term: Term) -> Posting:
+        """Return a posting with its gains in this generation."""
+        posting = self.postings.get(connection, term, self.rows, self.stamp)
+        if posting.stamp == self.stamp:
+            return posting
+        rows, times = posting.rows, posting.times
+        if self.rows.alive is not None:
+            there = self.rows.alive[rows]
+            rows, times = rows[there], times[there]
+        often = times.astype(np.float64)
+        gain = self._weight(len(rows)) * ((often * (_K1 + 1.0)) / (often + self.norms[rows]))
+        if len(rows) > len(self.rows) // 2:
+            spread = np.zeros(len(self.rows))
+            spread[rows] = gain
+            weighed = replace(posting, stamp=self.stamp, live=rows[:0], gain=gain[:0].copy(), spread=spread)
+        else:
+            weighed = replace(posting, stamp=self.stamp, live=rows, gain=gain, spread=None)
+        self.postings.put(term, weighed)
+        return weighed
+
+    def _weight(self, holding: int) -> float:
+        """The inverse document frequency of a term that so many chunks hold."""
+        if holding > self.chunks:
+            raise apsw.CorruptError("a term is stored of more chunks than the lexical index counts")
+        weight = math.log((self.chunks - holding + 0.5) / (holding + 0.5))
+        return weight if weight > 0.0 else _LEAST_IDF
