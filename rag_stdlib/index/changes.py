@@ -49,11 +49,9 @@ def since(connection: apsw.Connection, generation: int, mark: str) -> list[Step]
     None where steps are missing, or where the state is none that led here.
     """
     present = schema.get_fact(connection, "generation")
-    if not isinstance(present, int) or generation > present:
-        return None
     if generation == present:
         return [] if schema.get_fact(connection, "mark") == mark else None
-    if not _exists(connection):
+    if not isinstance(present, int) or generation > present or not _exists(connection):
         return None
     steps = rows(connection, "SELECT gone_first, gone_count, come_first, come_count, follows FROM rag_changes "
                              "WHERE generation > ? AND generation <= ? ORDER BY generation", (generation, present)).fetchall()

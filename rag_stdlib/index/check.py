@@ -14,6 +14,7 @@ from rag_stdlib.index import changes, content, schema, vectors, vecwrite
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
+from rag_stdlib.index.texts import stored_text
 from rag_stdlib.records import CheckReport
 from rag_stdlib.text.normalize import index_terms
 from rag_stdlib.values import shown
@@ -68,11 +69,12 @@ def _documents(connection: apsw.Connection) -> Iterator[str]:
     counts: dict[str, tuple[int, int]] = {
         doc_id: (count, last) for doc_id, count, last in
         connection.execute("SELECT doc_id, count(*), max(ordinal) FROM rag_chunks GROUP BY doc_id")}
-    for doc_id, text, digest, metadata, chunks in connection.execute(
-        "SELECT id, text, content_sha256, metadata, chunks FROM rag_documents ORDER BY id"
-    ):
-        if content_sha256(text) != digest:
+    for doc_id, size, metadata, chunks in connection.execute("SELECT id, bytes, metadata, chunks FROM rag_documents ORDER BY id"):
+        text = _text(connection, doc_id)
+        if text is None:
             yield f"document {shown(doc_id)!r}: its text does not have the stored digest"
+        elif len(text.encode()) != size:
+            yield f"document {shown(doc_id)!r}: its text has {len(text.encode())} bytes, where {size} were stored"
         if not isinstance(json.loads(metadata), dict):
             yield f"document {shown(doc_id)!r}: its metadata is no object"
         count, last = counts.get(doc_id, (0, -1))
@@ -86,7 +88,8 @@ def _content(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _chunks(connection: apsw.Connection) -> Iterator[str]:
-    text, current = "", None
+    text: str | None = None
+    current = None
     for row in connection.execute(
         "SELECT doc_id, ordinal, chunk_id, source, text, start_char, end_char, start_byte, end_byte, provenance_key, "
         "content_sha256 FROM rag_chunks ORDER BY doc_id, ordinal"
@@ -94,8 +97,7 @@ def _chunks(connection: apsw.Connection) -> Iterator[str]:
         doc_id, ordinal, chunk_id = row[:3]
         if doc_id != current:
             current = doc_id
-            found = connection.execute("SELECT text FROM rag_documents WHERE id = ?", (doc_id,)).fetchone()
-            text = found[0] if found else ""
+            text = _text(connection, doc_id)
         problem = _chunk_problem(row, text)
         if chunk_id != f"{doc_id}:{ordinal}":
             problem = f"is called {shown(chunk_id)!r}"
@@ -103,13 +105,23 @@ def _chunks(connection: apsw.Connection) -> Iterator[str]:
             yield f"chunk '{shown(doc_id)}:{ordinal}': {problem}"
 
 
-def _chunk_problem(row: tuple[Any, ...], document: str) -> str:
+def _text(connection: apsw.Connection, doc_id: str) -> str | None:
+    """Return a document's text, None where its parts do not make it or nothing is stored."""
+    try:
+        return stored_text(connection, doc_id)
+    except apsw.CorruptError:
+        return None
+
+
+def _chunk_problem(row: tuple[Any, ...], document: str | None) -> str:
+    """Hold a chunk against its document, where that has a text, and against its own key and digest."""
     doc_id, _ordinal, _chunk_id, _source, text, start, end, start_byte, end_byte, key, digest = row
-    if document[start:end] != text:
-        return "is not the slice of its document that its offsets say"
-    first = len(document[:start].encode())
-    if (start_byte, end_byte) != (first, first + len(text.encode())):
-        return "has wrong byte offsets"
+    if document is not None:
+        if document[start:end] != text:
+            return "is not the slice of its document that its offsets say"
+        first = len(document[:start].encode())
+        if (start_byte, end_byte) != (first, first + len(text.encode())):
+            return "has wrong byte offsets"
     if provenance_key(doc_id, start, end, text) != key:
         return "has a wrong provenance key"
     return "" if content_sha256(text) == digest else "has a wrong content digest"

@@ -71,6 +71,6 @@ def connect_immutable(place: Place) -> apsw.Connection:
 
 def configure(connection: apsw.Connection, synchronous: Synchronous) -> None:
     """Set what every connection of ours has."""
-    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF",
+    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF", "wal_autocheckpoint = 0",
                    f"synchronous = {synchronous}"):
         list(connection.execute(f"PRAGMA {pragma}"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rag_stdlib.index.scan import DECIMALS, Scan
+from rag_stdlib.index.scratch import ROOM, ZEROS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 _UNIT: Final = 1_000_000
 _BLOCK: Final = 64  # rows whose greatest score stands for them where a bound of the k-th best will do
+_GREATEST: Final = float(np.finfo(np.float64).max)
 _TIE: Final = 2e-9  # scores that are further apart differ in their decimals
-_INT32: Final = 2**31
 _INT64: Final = 2**62
+_PIECE: Final = 16_384  # scores summed up at once: they stay in the second-level cache from one step to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,10 @@ class Moments:
     @classmethod
     def of(cls, scores: Floats, count: int | None = None) -> Moments:
         """Sum up `scores`; `count` adds chunks that are not listed and score 0."""
-        millionths = np.rint(scores * _UNIT).astype(np.int64)
-        peak = max(int(millionths.max(initial=1)), -int(millionths.min(initial=-1)))
-        if peak >= _INT32:  # the square of a single score would not fit: take Python's own whole numbers
-            whole = millionths.tolist()
-            return cls(len(scores) if count is None else count, sum(whole), sum(value * value for value in whole))
-        step = max(1, _INT64 // (peak * peak))  # so many squares fit a 64-bit sum
-        parts = [millionths[start:start + step] for start in range(0, len(millionths), step)]
-        total, squares = sum(int(part.sum()) for part in parts), sum(int(np.einsum("i,i->", part, part)) for part in parts)
+        total = squares = 0
+        for start in range(0, len(scores), _PIECE):
+            millionths = np.rint(scores[start:start + _PIECE] * _UNIT).astype(np.int64)
+            total, squares = total + int(millionths.sum()), squares + _squares(millionths)
         return cls(len(scores) if count is None else count, total, squares)
 
     @property
@@ -69,6 +67,16 @@ class Moments:
         return math.sqrt(variance) / (self.count * _UNIT) if variance > 0 else 0.0
 
 
+def _squares(numbers: npt.NDArray[np.int64]) -> int:
+    """Sum up the squares of whole numbers, as many at once as fit 64 bits."""
+    peak = max(int(numbers.max()), -int(numbers.min()), 1)
+    step = _INT64 // (peak * peak)
+    if not step:  # not even one fits
+        return sum(number * number for number in numbers.tolist())
+    parts = (numbers[start:start + step] for start in range(0, len(numbers), step))
+    return sum(int(np.einsum("i,i->", part, part)) for part in parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """BM25 of the chunks that hold a query word, by row, in no order, of `count` chunks in all.
@@ -80,13 +88,24 @@ class Words:
     scores: Floats
     count: int
 
-    def by_row(self, rows: int) -> Floats:
-        """Return a score for every row of so many."""
+    def add_to(self, sums: Floats, weight: float) -> None:
+        """Add the weighted scores to the sums of all rows."""
+        if self.positions is not None:
+            sums[self.positions] += self.scores * weight
+            return
+        with ROOM.floats(len(sums)) as weighted:
+            np.multiply(self.scores, weight, out=weighted)
+            np.add(sums, weighted, out=sums)
+
+    def at(self, rows: Positions, size: int) -> Floats:
+        """Return the scores of some rows, of `size` in all."""
         if self.positions is None:
-            return self.scores
-        scores = np.zeros(rows)
-        scores[self.positions] = self.scores
-        return scores
+            return self.scores[rows]
+        with ZEROS.floats(size) as by_row:
+            by_row[self.positions] = self.scores
+            found: Floats = by_row[rows]
+            by_row[self.positions] = 0.0
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +152,17 @@ def best_hybrid(scan: Scan, live: Mask | None, allowed: Positions | None, words:
     by_vector = Moments.of(scan.score if live is None else scan.score[live])
     by_words = Moments.of(words.scores, words.count)
     scale = 1.0 / by_vector.deviation if by_vector.deviation else 0.0
-    rough = scan.score * scale  # but for a constant, which decides nothing between rows
-    lexical = words.by_row(len(rough))
-    if by_words.deviation:
-        rough += lexical * (1.0 / by_words.deviation)
-    near = _near(rough, scan, allowed, k, scale)
+    with ROOM.floats(len(scan.score)) as rough:  # but for a constant, which decides nothing between rows
+        np.multiply(scan.score, scale, out=rough)
+        if by_words.deviation:
+            words.add_to(rough, 1.0 / by_words.deviation)
+        near = _near(rough, scan, allowed, k, scale)
+    lexical = words.at(near, len(scan.score))
     exact = scan.rescore(near)
-    fused = (_standardised(exact, by_vector) + _standardised(lexical[near], by_words)).round(DECIMALS)
+    fused = (_standardised(exact, by_vector) + _standardised(lexical, by_words)).round(DECIMALS)
     keep = _reaching(fused, k, 0.0)
-    rows = near[keep]
-    parts = lexical[rows].round(DECIMALS)
-    return Ranked(rows, fused[keep], np.where(lexical[rows] > 0.0, parts, np.nan), exact[keep])
+    lexical = lexical[keep]
+    return Ranked(near[keep], fused[keep], np.where(lexical > 0.0, lexical.round(DECIMALS), np.nan), exact[keep])
 
 
 def _standardised(scores: Floats, moments: Moments) -> Floats:
@@ -156,10 +175,11 @@ def _near(rough: Floats, scan: Scan, allowed: Positions | None, k: int, scale: f
     scores = rough if allowed is None else rough[allowed]
     near = _reaching(scores, k, 2.0 * scan.worst * scale + _TIE)
     rows = near if allowed is None else allowed[near]
-    bound, scores = scan.bound(rows) * scale + _TIE, scores[near]
-    lower, upper = scores - bound, scores + bound
     if len(rows) <= k:
         return rows
+    closer, bound = scan.closer(rows)
+    scores, bound = scores[near] + (closer - scan.score[rows]) * scale, bound * scale + _TIE
+    lower, upper = scores - bound, scores + bound
     near = np.flatnonzero(upper >= np.partition(lower, len(lower) - k)[len(lower) - k])
     return rows[near]
 
@@ -169,6 +189,17 @@ def _reaching(scores: Floats, k: int, slack: float) -> Positions:
     if len(scores) <= k:
         return np.flatnonzero(scores > -np.inf)
     blocks = len(scores) // _BLOCK
-    tops = scores[:blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1) if slack and blocks >= 4 * k else scores
-    least = np.partition(tops, len(tops) - k)[len(tops) - k] - slack
+    if slack and blocks >= 4 * k:
+        return _reaching_by_blocks(scores, blocks, k, slack)
+    least = np.partition(scores, len(scores) - k)[len(scores) - k] - slack
     return np.flatnonzero(scores >= least if least > -np.inf else scores > -np.inf)
+
+
+def _reaching_by_blocks(scores: Floats, blocks: int, k: int, slack: float) -> Positions:
+    """Do so by the greatest score of each block: the k-th greatest of those is none above the k-th of all."""
+    whole, rest = scores[:blocks * _BLOCK].reshape(blocks, _BLOCK), scores[blocks * _BLOCK:]
+    tops = whole.max(axis=1)
+    least = max(np.partition(tops, blocks - k)[blocks - k] - slack, -_GREATEST)
+    high = np.flatnonzero(tops >= least)
+    block, inside = np.nonzero(whole[high] >= least)
+    return np.concatenate([high[block] * _BLOCK + inside, blocks * _BLOCK + np.flatnonzero(rest >= least)])

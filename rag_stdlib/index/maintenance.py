@@ -28,7 +28,7 @@ def stats(store: Store, path: str) -> IndexStats:
     with store.reading(path) as connection:
         documents, chunks = (number(connection, f"SELECT count(*) FROM {table}")
                              for table in ("rag_documents", "rag_chunks"))
-        text_bytes = number(connection, "SELECT coalesce(sum(octet_length(text)), 0) FROM rag_documents")
+        text_bytes = number(connection, "SELECT coalesce(sum(bytes), 0) FROM rag_documents")
         terms, held = number(connection, "SELECT count(*) FROM rag_lexical_docsize"), vectors.count(connection)
         identity, mode = schema.stored_identity(connection), str(connection.pragma("journal_mode"))
         described = content.describe(connection)

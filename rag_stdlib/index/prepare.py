@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from rag_stdlib.contract.provenance import content_sha256, key_and_digest
 from rag_stdlib.index import content
+from rag_stdlib.index.texts import rest_of
 from rag_stdlib.records import SourceDocument
 from rag_stdlib.text.chunker import ChunkOptions, chunk_text, embedded_text
 from rag_stdlib.text.normalize import index_text
 from rag_stdlib.text.positions import LineNumbers, page_at
 
-DOCUMENT_COLUMNS: Final = ("id", "source", "media_type", "text", "content_sha256", "metadata", "line_anchors", "page_anchors",
-                           "chunk_chars", "chunker", "chunks")
+DOCUMENT_COLUMNS: Final = (*content.COLUMNS, "bytes", "rest")
 CHUNK_COLUMNS: Final = ("seq", "chunk_id", "doc_id", "source", "text", "start_char", "end_char", "provenance_key", "ordinal",
                         "start_byte", "end_byte", "start_line", "end_line", "page", "content_sha256", "context")
 
@@ -44,9 +44,9 @@ class Prepared:
 
 
 def document_row(document: SourceDocument, chunk_chars: int, options: ChunkOptions) -> Row:
-    """Make a document's row of `DOCUMENT_COLUMNS` but the number of chunks."""
+    """Make a document's row of `DOCUMENT_COLUMNS` up to the number of chunks, without it."""
     metadata = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True, separators=(",", ":")) if document.metadata else "{}"
-    return (document.doc_id, document.source, document.media_type, document.text, content_sha256(document.text), metadata,
+    return (document.doc_id, document.source, document.media_type, content_sha256(document.text), metadata,
             json.dumps(document.lines) if document.lines else "[]", json.dumps(document.pages) if document.pages else "[]",
             chunk_chars, options.name())
 
@@ -75,5 +75,6 @@ def prepare(document: SourceDocument, row: Row, chunk_chars: int, options: Chunk
             digest = content_sha256(whole)
         digests.append(digest)
         texts[digest] = whole
-    row = (*row, len(chunks))
-    return Prepared(doc_id, row, content.member((*row[:3], *row[4:])), values, terms, digests, texts)
+    counted = (*row, len(chunks))
+    stored = (*counted, len(document.text.encode()), rest_of(document.text, chunks))
+    return Prepared(doc_id, stored, content.member(counted), values, terms, digests, texts)

@@ -14,6 +14,7 @@ from rag_stdlib.index.filters import Filters, allowed_chunks
 from rag_stdlib.index.fusion import Ranked, Words
 from rag_stdlib.index.quantize import Asked
 from rag_stdlib.index.resident.cache import RESIDENTS, Limits, State, Wanted
+from rag_stdlib.index.scratch import ROOM
 from rag_stdlib.index.snapshot import Snapshot
 from rag_stdlib.index.sql import number
 from rag_stdlib.records import Mode
@@ -66,7 +67,9 @@ class Ranking:
 
 def rankings(snapshot: Snapshot, questions: Sequence[Question], mode: Mode, filters: Filters,
              limits: Limits | None, approximate: int = 0) -> Iterator[Ranking]:
-    """Rank for each question in turn; with several, their vectors are scored together. Without `limits`, nothing is kept in memory.
+    """Rank for each question in turn; with several, their vectors are scored together. Each ranking is good until the next is asked for.
+
+    Without `limits`, nothing is kept in memory.
 
     `approximate` is the number of hits for which a search by signs may do, 0 for an exact search.
     """
@@ -93,19 +96,22 @@ def _from_memory(connection: apsw.Connection, state: State, questions: Sequence[
                  allowed: Seqs | None) -> Iterator[Ranking]:
     asked = [Asked.of(question.vector) for question in questions if question.vector is not None and mode != "lexical"]
     few = mode == "vector" and allowed is not None and len(allowed) * _FEW <= len(state.rows)
-    scores = state.codes.score_many(asked) if state.codes is not None and len(asked) > 1 and not few else None
-    for place, question in enumerate(questions):
-        words = Words(np.empty(0, np.int64), np.empty(0), state.rows.live)
-        if state.words is not None and mode != "vector":
-            words = Words(*state.words.score(connection, question.terms), state.rows.live)
-        if not asked:
-            yield Ranking(state.rows.seqs, state.rows.alive, allowed, mode, words, None)
-        elif few and allowed is not None:
-            yield Ranking(state.rows.seqs[allowed], None, None, mode, words,
-                          scan.of_some(connection, state, asked[place], allowed))
-        else:
-            scanned = scan.of_state(connection, state, asked[place], None if scores is None else scores[place])
-            yield Ranking(state.rows.seqs, state.rows.alive, allowed, mode, words, scanned)
+    with ROOM.floats(len(asked) * len(state.rows) if not few else 0) as room:
+        scores = room.reshape(len(asked), -1) if asked else room
+        if asked and not few and state.codes is not None:
+            state.codes.score(asked, scores)
+        for place, question in enumerate(questions):
+            words = Words(np.empty(0, np.int64), np.empty(0), state.rows.live)
+            if state.words is not None and mode != "vector":
+                words = Words(*state.words.score(connection, question.terms), state.rows.live)
+            if not asked:
+                yield Ranking(state.rows.seqs, state.rows.alive, allowed, mode, words, None)
+            elif few and allowed is not None:
+                scanned = scan.of_some(connection, state, asked[place], allowed)
+                yield Ranking(state.rows.seqs[allowed], None, None, mode, words, scanned)
+            else:
+                scanned = scan.of_state(connection, state, asked[place], scores[place])
+                yield Ranking(state.rows.seqs, state.rows.alive, allowed, mode, words, scanned)
 
 
 def _by_signs(connection: apsw.Connection, state: State, question: Question, allowed: Seqs | None, limit: int) -> Ranking:

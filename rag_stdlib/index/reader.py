@@ -15,6 +15,7 @@ from rag_stdlib.errors import fail
 from rag_stdlib.index.search import CHUNK_COLUMNS, envelope
 from rag_stdlib.index.sql import rows
 from rag_stdlib.index.store import Store
+from rag_stdlib.index.texts import stored_text
 from rag_stdlib.records import EffectEnvelope, FrozenDict, RagChunkEnvelope, RagDocumentEnvelope
 
 GET_EFFECT: Final = "std.rag.get"
@@ -35,11 +36,12 @@ def get(store: Store, path: str, item_id: str) -> RagDocumentEnvelope | RagChunk
 
 
 def _document(connection: apsw.Connection, doc_id: str) -> RagDocumentEnvelope | None:
-    for source, media_type, text, metadata, digest, chunks in connection.execute(
-        "SELECT source, media_type, text, metadata, content_sha256, chunks FROM rag_documents WHERE id = ?", (doc_id,)
+    text = stored_text(connection, doc_id)
+    for source, media_type, metadata, digest, chunks in rows(
+        connection, "SELECT source, media_type, metadata, content_sha256, chunks FROM rag_documents WHERE id = ?", (doc_id,)
     ):
         meta = EffectEnvelope(GET_EFFECT, replay_key=GET_EFFECT)
-        return RagDocumentEnvelope(doc_id, source, media_type, text, meta, FrozenDict(orjson.loads(metadata)), digest, chunks)
+        return RagDocumentEnvelope(doc_id, source, media_type, text or "", meta, FrozenDict(orjson.loads(metadata)), digest, chunks)
     return None
 
 
@@ -71,7 +73,7 @@ def chunk_in_index(store: Store, path: str, chunk: RagChunkEnvelope) -> bool:
         stored = _chunk(connection, chunk.chunk_id) if chunk_is_grounded(chunk) else None
         if stored is None or _stored_part(stored) != _stored_part(chunk):
             return False
-        ((text,),) = rows(connection, "SELECT text FROM rag_documents WHERE id = ?", (chunk.doc_id,))
+        text = stored_text(connection, chunk.doc_id) or ""
     start = len(text[:chunk.start_char].encode())
     return bool(start == chunk.start_byte and text[chunk.start_char:chunk.end_char] == chunk.text)
 

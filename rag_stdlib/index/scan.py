@@ -42,15 +42,16 @@ def exact_scores(rows: Matrix, query: npt.NDArray[np.float32]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Approximate scores, one a row, at most `worst` from the true ones; `bound` tells it of single rows.
+    """Approximate scores, one a row, at most `worst` from the true ones.
 
-    `rows` gives the float rows at positions, from memory or from the file.
+    `closer` gives closer scores of the rows at positions, and how far each can lie from the true one. `rows` gives the float
+    rows at positions, from memory or from the file.
     """
 
     query: npt.NDArray[np.float32]
     score: Floats
     worst: float
-    bound: Callable[[Positions], Floats]
+    closer: Callable[[Positions], tuple[Floats, Floats]]
     rows: Callable[[Positions], Matrix]
 
     def rescore(self, positions: Positions) -> Floats:
@@ -58,8 +59,8 @@ class Scan:
         return exact_scores(self.rows(positions), self.query)
 
 
-def of_state(connection: apsw.Connection, state: State, asked: Asked, score: Floats | None = None) -> Scan:
-    """Scan the codes in memory; `score` are their approximate scores where those are known already."""
+def of_state(connection: apsw.Connection, state: State, asked: Asked, score: Floats) -> Scan:
+    """Scan the codes in memory; `score` are their approximate scores."""
     codes = state.codes
     assert codes is not None  # noqa: S101 - asked for when the state was
     worst = float(asked.bound(np.array([codes.worst], np.float32))[0])
@@ -69,8 +70,7 @@ def of_state(connection: apsw.Connection, state: State, asked: Asked, score: Flo
             return codes.vectors(positions)
         return vecread.pick(connection, state.rows.seqs[positions], codes.dim)
 
-    return Scan(asked.vector, codes.score(asked) if score is None else score, worst,
-                lambda positions: asked.bound(codes.errors(positions)), rows)
+    return Scan(asked.vector, score, worst, lambda positions: asked.closer(codes.at(positions)), rows)
 
 
 def of_some(connection: apsw.Connection, state: State, asked: Asked, allowed: Positions) -> Scan:
@@ -80,8 +80,8 @@ def of_some(connection: apsw.Connection, state: State, asked: Asked, allowed: Po
     some = codes.at(allowed)
     score = np.empty(len(allowed))
     asked.score(some, score)
-    bound = asked.bound(some.error)
-    return Scan(asked.vector, score, float(bound.max(initial=0.0)), lambda positions: bound[positions],
+    worst = float(asked.bound(some.error).max(initial=0.0))
+    return Scan(asked.vector, score, worst, lambda positions: asked.closer(some.at(positions)),
                 lambda positions: vecread.pick(connection, state.rows.seqs[allowed[positions]], codes.dim))
 
 
@@ -117,5 +117,5 @@ def of_file(connection: apsw.Connection, asked: Asked, *, by_codes: bool) -> tup
         found, score, bound = found[order], score[order], bound[order]
         if (np.diff(found) == 0).any():
             raise apsw.CorruptError("a chunk has more than one vector")
-    return found, Scan(asked.vector, score, float(bound.max(initial=0.0)), lambda positions: bound[positions],
+    return found, Scan(asked.vector, score, float(bound.max(initial=0.0)), lambda positions: (score[positions], bound[positions]),
                        lambda positions: vecread.pick(connection, found[positions], dim))

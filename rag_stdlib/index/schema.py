@@ -19,9 +19,10 @@ PAGE_SIZE: Final = 16_384
 _TABLES: Final = (
     """CREATE TABLE rag_meta(key TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE rag_documents(
-        id TEXT PRIMARY KEY NOT NULL, source TEXT NOT NULL, media_type TEXT NOT NULL, text TEXT NOT NULL,
+        id TEXT PRIMARY KEY NOT NULL, source TEXT NOT NULL, media_type TEXT NOT NULL,
         content_sha256 TEXT NOT NULL, metadata TEXT NOT NULL, line_anchors TEXT NOT NULL, page_anchors TEXT NOT NULL,
-        chunk_chars INTEGER NOT NULL, chunker TEXT NOT NULL, chunks INTEGER NOT NULL)""",
+        chunk_chars INTEGER NOT NULL, chunker TEXT NOT NULL, chunks INTEGER NOT NULL, bytes INTEGER NOT NULL,
+        rest TEXT NOT NULL)""",
     """CREATE TABLE rag_chunks(
         seq INTEGER PRIMARY KEY, chunk_id TEXT NOT NULL, doc_id TEXT NOT NULL REFERENCES rag_documents(id),
         source TEXT NOT NULL, text TEXT NOT NULL, start_char INTEGER NOT NULL, end_char INTEGER NOT NULL,
@@ -36,7 +37,6 @@ _CHANGES: Final = """CREATE TABLE rag_changes(
 _STAGING: Final = "CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
 # Blocks of 32 vectors: one vector is read, and one document replaced, by touching little more than itself.
 _VECTORS: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine, chunk_size=32)"
-_VECTORS_BEFORE: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine)"  # 1,024
 _HASH_BYTES: Final = 4 * 1024 * 1024
 _SHADOWS: Final = frozenset(  # the tables that FTS5 and vec0 keep their own data in
     [f"rag_lexical_{part}" for part in ("config", "data", "docsize", "idx")]
@@ -109,7 +109,7 @@ def differences(connection: apsw.Connection) -> Iterator[str]:
     wanted = {_name(statement): statement for statement in _TABLES}
     dim = identity.dim if identity else 0
     known = {**{name: [sql] for name, sql in wanted.items()}, "rag_staging": [_STAGING], "rag_changes": [_CHANGES],
-             "rag_vectors": [_VECTORS.format(dim=dim), _VECTORS_BEFORE.format(dim=dim)]}
+             "rag_vectors": [_VECTORS.format(dim=dim)]}
     found: set[str] = set()
     for kind, name, sql in rows(connection, "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_'"):
         found.add(name)

@@ -97,7 +97,7 @@ def _look(connection: apsw.Connection, row: Row, given: EmbedderIdentity | None)
     found = sql_rows(
         connection,
         "SELECT chunks, (source, media_type, content_sha256, metadata, line_anchors, page_anchors, chunk_chars, chunker) "
-        "= (?,?,?,?,?,?,?,?) FROM rag_documents WHERE id = ?", (*row[1:3], *row[4:], row[0])).fetchone()
+        "= (?,?,?,?,?,?,?,?) FROM rag_documents WHERE id = ?", (*row[1:], row[0])).fetchone()
     if found is None:
         return Look()
     if found[1] and (given is None or _all_have_vectors(connection, row[0], given)):

@@ -35,6 +35,7 @@ def test_no_terms_find_nothing() -> None:
 
 
 @pytest.mark.parametrize(("terms", "expression"), [
-    ((("a", False), ("b", False)), '"a" OR "b"'), ((("返", True),), '"返" *'), ((('a"b', False), ('"', True)), '"a""b" OR """" *'), ((), "")])
+    ((("a", False), ("b", False)), '"a" OR "b"'), ((("返", True),), '"返" *'),
+    ((('a"b', False), ('"', True)), '"a""b" OR """" *'), ((), "")])
 def test_terms_are_quoted(terms: tuple[tuple[str, bool], ...], expression: str) -> None:
     assert bm25.match_expression(terms) == expression

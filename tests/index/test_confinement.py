@@ -294,7 +294,7 @@ def test_r129_a_forged_super_journal_is_neither_looked_at_nor_deleted(
     (root / "notes.db-journal").write_bytes(forged_journal(root / "notes.db", str(named), wiping=wiping))
     store = Store(Root(str(root), anchored=anchored))
     with store.reading("notes.db") as connection:  # had the file been found, the first page would be gone
-        assert connection.execute("SELECT text FROM rag_documents").fetchall() == [("hello world",)]
+        assert connection.execute("SELECT text FROM rag_chunks").fetchall() == [("hello world",)]
     store.close()
     assert named.read_text() == "precious\n"
     assert sorted(path.name for path in root.iterdir() if path != named) == ["notes.db"]

@@ -1,4 +1,4 @@
-"""Damage in any table that a search reads: an answer from memory is never worse than one from the file, and nothing is a defect."""
+"""Damage in any table a search reads: an answer from memory is never worse than one from the file, and nothing is a defect."""
 
 from __future__ import annotations
 
@@ -19,34 +19,44 @@ from rag_stdlib.index.resident.cache import RESIDENTS
 DIM = 8
 OPTIONS: list[dict[str, Any]] = [{}, {"doc_id": "d1"}, {"per_document": 1}]
 QUERIES = ("alpha beta1", "gamma")
+REFUSALS = ("index_corrupt", "vectors_missing", "embedding_mismatch", "index_too_new", "not_an_index")
 
 STATEMENTS = [
     "UPDATE rag_vectors_rowids SET chunk_offset = -1 WHERE rowid = 2",
-    "UPDATE rag_vectors_rowids SET chunk_offset = NULL WHERE rowid = 2", "UPDATE rag_vectors_rowids SET chunk_id = NULL WHERE rowid = 2",
-    "UPDATE rag_vectors_rowids SET chunk_offset = 1000 WHERE rowid = 2", "UPDATE rag_vectors_rowids SET rowid = 99 WHERE rowid = 2",
-    "DELETE FROM rag_vectors_rowids WHERE rowid = 2", "DELETE FROM rag_vectors_rowids", "UPDATE rag_vectors_chunks SET validity = 'abcd'",
+    "UPDATE rag_vectors_rowids SET chunk_offset = NULL WHERE rowid = 2",
+    "UPDATE rag_vectors_rowids SET chunk_id = NULL WHERE rowid = 2",
+    "UPDATE rag_vectors_rowids SET chunk_offset = 1000 WHERE rowid = 2",
+    "UPDATE rag_vectors_rowids SET rowid = 99 WHERE rowid = 2",
+    "DELETE FROM rag_vectors_rowids WHERE rowid = 2", "DELETE FROM rag_vectors_rowids",
+    "UPDATE rag_vectors_chunks SET validity = 'abcd'",
     "UPDATE rag_vectors_chunks SET validity = x'00000000'", "UPDATE rag_vectors_chunks SET validity = x'fdffffff'",
-    "UPDATE rag_vectors_chunks SET rowids = x''", "UPDATE rag_vectors_chunks SET rowids = 'abc'", "DELETE FROM rag_vectors_chunks",
+    "UPDATE rag_vectors_chunks SET rowids = x''", "UPDATE rag_vectors_chunks SET rowids = 'abc'",
+    "DELETE FROM rag_vectors_chunks",
     "UPDATE rag_vectors_chunks SET rowids = CAST(substr(rowids, 1, 8) || substr(rowids, 1, 8) || substr(rowids, 17) AS BLOB)",
     "UPDATE rag_vectors_chunks SET rowids = CAST(substr(rowids, 1, 8) || x'6300000000000000' || substr(rowids, 17) AS BLOB)",
     "DELETE FROM rag_vectors_vector_chunks00", "UPDATE rag_vectors_vector_chunks00 SET vectors = 7",
     "UPDATE rag_vectors_vector_chunks00 SET vectors = CAST(vectors AS TEXT)",
-    *(f"UPDATE rag_vectors_vector_chunks00 SET vectors = CAST(substr(vectors, 1, 32) || x'{number}' || substr(vectors, 37) AS BLOB)"
+    *("UPDATE rag_vectors_vector_chunks00 "
+      f"SET vectors = CAST(substr(vectors, 1, 32) || x'{number}' || substr(vectors, 37) AS BLOB)"
       for number in ("0000c07f", "0000807f", "000080ff", "ffff7f7f")),
     "DELETE FROM rag_lexical_docsize WHERE id = 2", "UPDATE rag_lexical_docsize SET sz = x'05' WHERE id = 2",
-    "UPDATE rag_lexical_docsize SET sz = NULL WHERE id = 2", "UPDATE rag_lexical_docsize SET sz = x'ffffffffffffffffff03' WHERE id = 2",
+    "UPDATE rag_lexical_docsize SET sz = NULL WHERE id = 2",
+    "UPDATE rag_lexical_docsize SET sz = x'ffffffffffffffffff03' WHERE id = 2",
     "UPDATE rag_lexical_docsize SET sz = x'' WHERE id = 2", "UPDATE rag_lexical_docsize SET sz = 'x' WHERE id = 2",
     "UPDATE rag_lexical_docsize SET id = 99 WHERE id = 2", "DELETE FROM rag_lexical_data WHERE id = 1",
     "UPDATE rag_lexical_data SET block = x'06ff' WHERE id = 1", "UPDATE rag_lexical_data SET block = x'0619' WHERE id = 1",
     "DELETE FROM rag_lexical_data WHERE id > 10", "DELETE FROM rag_lexical_idx", "DELETE FROM rag_lexical_data WHERE id = 10",
-    "DELETE FROM rag_chunks WHERE seq = 2", "UPDATE rag_chunks SET seq = 77 WHERE seq = 2", "DELETE FROM rag_documents WHERE id = 'd1'",
+    "DELETE FROM rag_chunks WHERE seq = 2", "UPDATE rag_chunks SET seq = 77 WHERE seq = 2",
+    "DELETE FROM rag_documents WHERE id = 'd1'",
     "UPDATE rag_meta SET value = 'x' WHERE key = 'generation'", "UPDATE rag_meta SET value = 7 WHERE key = 'mark'",
     "UPDATE rag_meta SET value = '{' WHERE key = 'embedder'",
     "UPDATE rag_meta SET value = replace(value, '8', '16') WHERE key = 'embedder'",
     "UPDATE rag_meta SET value = 'x' WHERE key = 'last_seq'", "DELETE FROM rag_meta", "DROP TABLE rag_changes",
     "DROP TABLE rag_vectors_rowids", "DROP TABLE rag_vectors_chunks", "DROP TABLE rag_vectors_vector_chunks00",
-    "DROP TABLE rag_lexical_docsize", "UPDATE rag_changes SET come_first = come_first + 1", "UPDATE rag_changes SET come_count = 0",
-    "UPDATE rag_changes SET gone_count = 1000", "UPDATE rag_changes SET gone_first = 'x'", "UPDATE rag_changes SET come_count = -5",
+    "DROP TABLE rag_lexical_docsize", "UPDATE rag_changes SET come_first = come_first + 1",
+    "UPDATE rag_changes SET come_count = 0",
+    "UPDATE rag_changes SET gone_count = 1000", "UPDATE rag_changes SET gone_first = 'x'",
+    "UPDATE rag_changes SET come_count = -5",
     "DELETE FROM rag_changes WHERE generation = 2",
 ]
 
@@ -55,7 +65,8 @@ STATEMENTS = [
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sound")
     with Runtime(Config(), root=root, embedder=EmbedderDouble(dim=DIM)):
-        documents = [SourceDocument(f"d{number}", "s", f"alpha beta{number % 3} gamma" + " delta" * number) for number in range(7)]
+        documents = [SourceDocument(f"d{number}", "s", f"alpha beta{number % 3} gamma" + " delta" * number)
+                     for number in range(7)]
         assert rag_ingest_many(PATH, documents, 400).is_ok
         assert rag_delete(PATH, "d6").is_ok
     return root
@@ -69,7 +80,8 @@ def answers(root: Path, *, resident: bool) -> dict[tuple[Any, ...], Any]:
             for number, options in enumerate(OPTIONS):
                 for query in QUERIES:
                     result = rag_query(PATH, query, 5, QueryOptions(mode=mode, **options))  # type: ignore[arg-type]
-                    found[mode, number, query] = result.error.code if isinstance(result, Err) else [chunk.to_dict() for chunk in result.value]
+                    found[mode, number, query] = result.error.code if isinstance(result, Err) else [
+                        chunk.to_dict() for chunk in result.value]
     return found
 
 
@@ -83,7 +95,7 @@ def compare(sound: Path, damaged: Path, what: str) -> None:
         if isinstance(answer, list):
             assert answer in (right[key], other), (what, key, answer, other)
         else:
-            assert answer in ("index_corrupt", "vectors_missing", "embedding_mismatch", "index_too_new", "not_an_index"), (what, key, answer)
+            assert answer in REFUSALS, (what, key, answer)
 
 
 def damage(file: Path, statement: str) -> None:
@@ -104,10 +116,14 @@ def test_damage_by_a_statement(sound: Path, tmp_path: Path, statement: str, aske
 
 
 JOURNAL = [
-    "come_first = come_first + 1", "come_first = come_first - 1", "come_count = come_count + 1", "come_count = 0", "come_count = -5", "come_first = 'x'",
-    "come_first = 1.5", "come_count = 9000000000000000000", "gone_first = 1, gone_count = 1", "gone_first = 1, gone_count = 1, come_count = come_count + 1",
-    "gone_first = 'x', gone_count = 1", "gone_count = -1", "gone_count = 0", "gone_first = -9000000000000000000, gone_count = 9000000000000000000", "follows = 'x'",
-    "generation = generation + 1", "come_first = 1", "come_first = 2, come_count = 1", "gone_first = 3, gone_count = 2, come_count = come_count + 2"]
+    "come_first = come_first + 1", "come_first = come_first - 1", "come_count = come_count + 1", "come_count = 0",
+    "come_count = -5", "come_first = 'x'",
+    "come_first = 1.5", "come_count = 9000000000000000000", "gone_first = 1, gone_count = 1",
+    "gone_first = 1, gone_count = 1, come_count = come_count + 1",
+    "gone_first = 'x', gone_count = 1", "gone_count = -1", "gone_count = 0",
+    "gone_first = -9000000000000000000, gone_count = 9000000000000000000", "follows = 'x'",
+    "generation = generation + 1", "come_first = 1", "come_first = 2, come_count = 1",
+    "gone_first = 3, gone_count = 2, come_count = come_count + 2"]
 
 
 @pytest.mark.parametrize("change", JOURNAL)
@@ -115,7 +131,8 @@ def test_a_damaged_journal_brings_nothing_up_to_a_wrong_date(sound: Path, tmp_pa
     shutil.copy(sound / PATH, tmp_path / PATH)
     answers(tmp_path, resident=True)
     with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble(dim=DIM)):
-        assert rag_ingest_many(PATH, [SourceDocument("new", "s", "alpha beta1 new"), SourceDocument("d2", "s", "gamma")], 400).is_ok
+        documents = [SourceDocument("new", "s", "alpha beta1 new"), SourceDocument("d2", "s", "gamma")]
+        assert rag_ingest_many(PATH, documents, 400).is_ok
     right = answers(tmp_path, resident=False)
     connection = apsw.Connection(str(tmp_path / PATH))
     connection.execute(f"UPDATE rag_changes SET {change} WHERE generation = (SELECT max(generation) FROM rag_changes)")

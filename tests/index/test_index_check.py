@@ -66,15 +66,17 @@ def blob(*values: float) -> str:
 
 
 @pytest.mark.parametrize(("statement", "named"), [
-    ("UPDATE rag_documents SET text = text || ' more' WHERE id = 'a'", "document 'a': its text does not have the stored digest"),
+    ("UPDATE rag_documents SET rest = rest || ' more' WHERE id = 'a'", "document 'a': its text does not have the stored digest"),
     ("UPDATE rag_documents SET content_sha256 = 'x' WHERE id = 'a'", "document 'a': its text does not have"),
     ("UPDATE rag_documents SET metadata = '[]' WHERE id = 'a'", "document 'a': its metadata is no object"),
     ("UPDATE rag_documents SET metadata = '{' WHERE id = 'a'", "documents: unreadable"),
-    ("UPDATE rag_documents SET text = x'ff00' WHERE id = 'a'", "documents: unreadable"),
-    ("UPDATE rag_documents SET text = CAST(x'ff' AS TEXT) WHERE id = 'a'", "documents: unreadable"),
+    ("UPDATE rag_documents SET rest = x'ff00' WHERE id = 'a'", "documents: unreadable"),
+    ("UPDATE rag_documents SET rest = CAST(x'ff' AS TEXT) WHERE id = 'a'", "documents: unreadable"),
     ("UPDATE rag_documents SET chunks = chunks + 1 WHERE id = 'b'", "document 'b':"),
-    ("UPDATE rag_chunks SET text = 'other' WHERE chunk_id = 'a:1'", "chunk 'a:1': is not the slice"),
-    ("UPDATE rag_chunks SET start_char = start_char + 1 WHERE chunk_id = 'a:1'", "chunk 'a:1': is not the slice"),
+    ("UPDATE rag_documents SET bytes = bytes + 1 WHERE id = 'a'", "document 'a': its text has"),
+    ("UPDATE rag_chunks SET text = 'other' WHERE chunk_id = 'a:1'", "document 'a': its text does not have the stored digest"),
+    ("UPDATE rag_chunks SET text = 'other' WHERE chunk_id = 'a:1'", "chunk 'a:1': has a wrong provenance key"),
+    ("UPDATE rag_chunks SET start_char = start_char + 1 WHERE chunk_id = 'a:1'", "chunk 'a:1': has a wrong provenance key"),
     ("UPDATE rag_chunks SET start_byte = start_byte + 1 WHERE chunk_id = 'a:1'", "chunk 'a:1': has wrong byte offsets"),
     ("UPDATE rag_chunks SET end_byte = end_byte - 1 WHERE chunk_id = 'a:1'", "chunk 'a:1': has wrong byte offsets"),
     ("UPDATE rag_chunks SET provenance_key = 'rag_0' WHERE chunk_id = 'a:1'", "chunk 'a:1': has a wrong provenance key"),
@@ -97,7 +99,7 @@ def blob(*values: float) -> str:
     ("UPDATE rag_vectors_rowids SET chunk_offset = 1 - chunk_offset WHERE rowid IN (1, 2)", "vectors: the row list points"),
     ("DELETE FROM rag_vectors_rowids WHERE rowid = 1", "vectors: the table's row list and its blobs differ"),
     ("CREATE TRIGGER t AFTER INSERT ON rag_chunks BEGIN DELETE FROM rag_documents; END", "schema: the trigger 't' does not belong"),
-    ("CREATE VIEW v AS SELECT text FROM rag_documents", "schema: the view 'v' does not belong"),
+    ("CREATE VIEW v AS SELECT rest FROM rag_documents", "schema: the view 'v' does not belong"),
     ("CREATE TABLE notes(x)", "schema: the table 'notes' does not belong"), ("CREATE INDEX i ON rag_chunks(source)", "schema: the index 'i' does not"),
     ("ALTER TABLE rag_chunks ADD COLUMN extra", "schema: the table 'rag_chunks' is not as"),
     ("DROP TABLE rag_lexical", "schema: the table 'rag_lexical' is missing"),
@@ -154,7 +156,7 @@ def test_stray_rows_fail_a_search_by_name(damaged: Callable[..., CheckReport], t
 @pytest.mark.parametrize("statement", ["DROP TABLE rag_lexical", "DROP TABLE rag_meta", "DROP TABLE rag_chunks",
                                        "ALTER TABLE rag_documents DROP COLUMN metadata",
                                        "UPDATE rag_documents SET metadata = '{'",
-                                       "UPDATE rag_documents SET text = CAST(x'ff' AS TEXT)",
+                                       "UPDATE rag_documents SET rest = CAST(x'ff' AS TEXT)",
                                        "UPDATE rag_chunks SET text = CAST(x'ff' AS TEXT)",
                                        "UPDATE rag_vectors_vector_chunks00 SET vectors = x'00'",
                                        "UPDATE rag_vectors_chunks SET validity = x''",
@@ -171,7 +173,7 @@ def test_no_tool_reports_damage_as_a_defect_of_its_own(damaged: Callable[..., Ch
         codes.add(result.error.code if isinstance(result, Err) else "ok")
         json.dumps(str(result))
     assert codes <= {"ok", "index_corrupt", "vectors_missing", "not_found"}, codes
-    assert "index_corrupt" in codes or statement.startswith("UPDATE rag_documents SET text")
+    assert "index_corrupt" in codes or statement.startswith("UPDATE rag_documents SET rest")
 
 
 def test_a_truncated_file_or_flipped_bytes_give_errors_or_problems(tmp_path: Path) -> None:

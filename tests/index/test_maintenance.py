@@ -319,7 +319,7 @@ def test_stats_tell_what_is_there(tmp_path: Path) -> None:
 
 def test_a_long_log_is_cut_after_a_commit_unless_a_reader_is_in_the_way(tmp_path: Path) -> None:
     log = tmp_path / f"{PATH}-wal"
-    big = "Some words of a long text. " * 250_000
+    big = "Some words of a long text. " * 350_000
     with Runtime(Config(), root=tmp_path) as runtime:
         rag_ingest(PATH, "d", "s", "words", 500)
         with runtime.store.reading(PATH):

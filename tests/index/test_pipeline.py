@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pytest
 from embedder_double import EmbedderDouble
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from many_documents import PATH, documents, make_groups_small, text_of, writers
 
 from rag_stdlib import (
     ChunkOptions,
@@ -28,22 +28,10 @@ from rag_stdlib import (
     rag_get,
     rag_ingest_document,
     rag_ingest_many,
-    rag_reembed,
     rag_stats,
 )
-from rag_stdlib.errors import Failure, fail
+from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, pipeline, vectors, writer
-
-PATH = "index.db"
-SMALL = 40
-
-
-def text_of(number: int, words: int = 30) -> str:
-    return " ".join(f"word{number}x{place} of document {number}." for place in range(words))
-
-
-def documents(count: int, words: int = 30) -> list[SourceDocument]:
-    return [SourceDocument(f"d{number}", f"s{number}", text_of(number, words)) for number in range(count)]
 
 
 def held(runtime: Runtime, dim: int = 32) -> tuple[list[Any], list[Any], dict[str, bytes]]:
@@ -59,14 +47,13 @@ def held(runtime: Runtime, dim: int = 32) -> tuple[list[Any], list[Any], dict[st
 
 @pytest.fixture
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FIRST_CHUNKS", "LEAST_CHUNKS", "MOST_CHUNKS"):
-        monkeypatch.setattr(pipeline, name, SMALL)
+    make_groups_small(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Any:
     yield
-    assert [thread.name for thread in threading.enumerate() if thread.name == "rag-write"] == []
+    assert writers() == []
 
 
 DOCUMENTS = st.lists(st.builds(
@@ -82,8 +69,7 @@ def test_many_at_once_are_stored_as_one_after_the_other(before: list[SourceDocum
     options = ChunkOptions(markdown=markdown, graphemes=True)
     embedder = EmbedderDouble() if embedding else None
     with TemporaryDirectory() as one, TemporaryDirectory() as other, pytest.MonkeyPatch.context() as patch:
-        for name in ("FIRST_CHUNKS", "LEAST_CHUNKS", "MOST_CHUNKS"):
-            patch.setattr(pipeline, name, size)
+        make_groups_small(patch, size)
         with Runtime(Config(), root=one, embedder=embedder) as runtime:
             for document in before:
                 rag_ingest_document(PATH, document, 20, options).unwrap()
@@ -171,46 +157,6 @@ def test_the_writing_thread_is_in_the_callers_context(tmp_path: Path, monkeypatc
     finally:
         CONTEXT.reset(token)
     assert seen == ["the caller's"]
-
-
-def poisoned(code: str = "embedder_rejected") -> Callable[[Sequence[str]], None]:
-    def before(texts: Sequence[str]) -> None:
-        if any("poison" in text for text in texts):
-            raise fail(code, provider="double", status=400, detail="no", where="")
-
-    return before
-
-
-@pytest.mark.usefixtures("small_groups")
-def test_a_text_that_the_embedder_refuses_is_named_with_its_document(tmp_path: Path) -> None:
-    given_documents = documents(12)
-    given_documents[7] = SourceDocument("bad one", "s", text_of(7, 4) + " poison. " + text_of(8, 4))
-    embedder = EmbedderDouble(before=poisoned())
-    with Runtime(Config(), root=tmp_path, embedder=embedder):
-        refused = rag_ingest_many(PATH, given_documents, 60)
-        assert isinstance(refused, Err)
-        assert (refused.error.code, str(refused.error)) == (
-            "embedder_rejected", "document 'bad one': double rejected the request (HTTP 400): no")
-        assert rag_check(PATH).unwrap().clean
-        stored = [rag_get(PATH, document.doc_id).is_ok for document in given_documents]
-        assert stored == sorted(stored, reverse=True), "the groups before it are stored, and nothing of its own"
-        assert stored[0]
-        assert not stored[7]
-        embedder.before = None
-        done = rag_ingest_many(PATH, given_documents, 60)
-        assert done.notes == (f"unchanged: {','.join(str(at) for at, was in enumerate(stored) if was)}",)
-        assert rag_check(PATH).unwrap().clean
-
-
-@pytest.mark.usefixtures("small_groups")
-def test_an_embedder_that_is_not_to_be_had_names_no_document(tmp_path: Path) -> None:
-    embedder = EmbedderDouble(before=poisoned("embedder_auth"))
-    with Runtime(Config(), root=tmp_path, embedder=embedder):
-        refused = rag_ingest_many(PATH, [*documents(1), SourceDocument("b", "s", "poison")], 60)
-        assert isinstance(refused, Err)
-        assert refused.error.code == "embedder_auth"
-        assert not str(refused.error).startswith("document")
-        assert len([texts for _, texts in embedder.calls if "poison" in texts]) == 0
 
 
 def test_a_document_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
@@ -346,50 +292,11 @@ def test_groups_get_smaller_for_long_vectors_and_slow_embedders(tmp_path: Path, 
     assert len(sizes) == 3
 
 
-def test_what_happened_to_the_index_meanwhile_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another embedder's vectors come in between the look and the writing: nothing is mixed."""
-    other = EmbedderDouble(model="another")
-    write = writer.write
-
-    def late(store: Any, path: str, *arguments: Any) -> None:
-        with Runtime(Config(), root=tmp_path, embedder=other) as runtime:
-            writer.ingest(runtime.store, path, SourceDocument("x", "s", "other words"), 60, embedder=other)
-        write(store, path, *arguments)
-
-    monkeypatch.setattr(pipeline, "write", late)
-    with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble()):
-        refused = rag_ingest_many(PATH, documents(2), 60)
-        assert isinstance(refused, Err)
-        assert refused.error.code == "embedding_mismatch"
-        assert not rag_get(PATH, "d0").is_ok
-        assert rag_check(PATH).unwrap().clean
-        assert rag_reembed(PATH).is_ok
-
-
 def test_the_same_id_looks_like_another(tmp_path: Path) -> None:
     with Runtime(Config(), root=tmp_path):
         done = rag_ingest_many(PATH, [SourceDocument("caf\u00e9", "s", "one"), SourceDocument("cafe\u0301", "s", "two")], 10)
     assert [note.partition(":")[0] for note in done.notes] == [  # type: ignore[union-attr]
         "document 'caf\\xe9'", "document 'cafe\\u0301'"]
-
-
-def test_embedding_keeps_what_was_given_before_a_failure() -> None:
-    embedder = EmbedderDouble()
-    options = ChunkOptions()
-    document = SourceDocument("d", "s", text_of(1, 400))
-    prepared = pipeline.prepare(document, pipeline.document_row(document, 60, options), 60, options)
-    embedder.fail_after = 300
-    known: dict[str, Any] = {}
-    with pytest.raises(Failure):
-        writer.embed(embedder, [prepared], known)
-    assert len(known) == writer.SLICE
-    embedder.fail_after = None
-    rows, embedded = writer.embed(embedder, [prepared], known)
-    assert embedded == len(prepared.texts) - writer.SLICE
-    whole, _ = writer.embed(embedder, [prepared], {})
-    assert rows is not None
-    assert whole is not None
-    assert np.array_equal(rows, whole)
 
 
 async def _twin(path: str) -> Any:
@@ -413,16 +320,3 @@ def test_many_terms_at_once_with_and_without_arrays(tmp_path: Path, monkeypatch:
         assert rag_check(PATH).unwrap().clean
 
 
-def test_a_table_header_is_embedded_with_each_piece_of_its_table(tmp_path: Path) -> None:
-    table = "| colour | paint |\n|---|---|\n" + "".join(f"| green {number} | fence {number} |\n" for number in range(30))
-    embedder = EmbedderDouble()
-    with Runtime(Config(), root=tmp_path, embedder=embedder):
-        options = ChunkOptions(markdown=True)
-        rag_ingest_many(PATH, [SourceDocument("d", "s", table, "text/markdown")], 120, options).unwrap()
-        texts = [text for _, given in embedder.calls for text in given]
-        assert len(texts) > 4
-        assert all(text.startswith("| colour | paint |") for text in texts)
-        changed = SourceDocument("d", "other", table, "text/markdown")
-        rag_ingest_many(PATH, [changed], 120, options).unwrap()
-        assert embedder.texts == len(texts), "vectors are lent by the text with its header"
-        assert rag_check(PATH).unwrap().clean

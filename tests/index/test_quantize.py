@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from rag_stdlib.index import quantize
 from rag_stdlib.index.quantize import Asked
+from rag_stdlib.index.scan import exact_scores
 
-DIMS = [1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 384, 768, 1_023, 1_024, 1_025, 1_039, 1_040, 1_041, 1_536, 2_047, 2_048]
+DIMS = [1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 384, 768, 1_023, 1_024, 1_025, 1_039, 1_040, 1_041, 1_536,
+        2_047, 2_048]
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -33,13 +35,19 @@ def adversarial(dim: int, seed: int) -> np.ndarray:
     halves[seed % dim] = 127.0
     steps = rng.integers(-127, 128, dim) + 0.5
     steps[0] = 127.0
-    return unit(np.array([one_hot, -one_hot, np.ones(dim), -np.ones(dim), flips, tiny, halves, steps, rng.normal(size=dim), rng.normal(size=dim) ** 9 + 1e-9,
-                          np.where(np.arange(dim) % 2, 1e-30, 1.0)]))
+    return unit(np.array([one_hot, -one_hot, np.ones(dim), -np.ones(dim), flips, tiny, halves, steps, rng.normal(size=dim),
+                          rng.normal(size=dim) ** 9 + 1e-9, np.where(np.arange(dim) % 2, 1e-30, 1.0)]))
 
 
 def products(codes: quantize.Codes, asked: Asked) -> list[int]:
     levels = codes.code.astype(int) - 128
     return [sum(a * b for a, b in zip(row, asked.code[0].astype(int) - 128, strict=True)) for row in levels.tolist()]
+
+
+def scaled(codes: quantize.Codes, asked: Asked) -> list[float]:
+    """Turn the exact products into scores, in the order of operations that every path has."""
+    scales = codes.scale.tolist()
+    return [float(product) * scale * asked.scale for product, scale in zip(products(codes, asked), scales, strict=True)]
 
 
 def scored(asked: Asked, codes: quantize.Codes) -> np.ndarray:
@@ -56,7 +64,7 @@ def test_products_are_exact_and_the_same_bits_on_every_path(dim: int, monkeypatc
     many = np.empty((len(asked), len(rows)))
     quantize.score_many(asked, codes, many)
     for query, found in zip(asked, many, strict=True):
-        wanted = [float(product) * scale * query.scale for product, scale in zip(products(codes, query), codes.scale.tolist(), strict=True)]
+        wanted = scaled(codes, query)
         assert scored(query, codes).tolist() == wanted
         assert found.tolist() == wanted
         with monkeypatch.context() as patch:
@@ -88,7 +96,7 @@ def test_the_largest_sums_are_exact() -> None:
         for query, found in zip(asked, many, strict=True):
             assert found.tolist() == scored(query, codes).tolist()
             assert products(codes, query)[0] in (127 * 127 * dim, -127 * 127 * dim, 126 * 127 * (dim - 1) + 127 * 127)
-            assert found.tolist() == [product * scale * query.scale for product, scale in zip(products(codes, query), codes.scale.tolist(), strict=True)]
+            assert found.tolist() == scaled(codes, query)
 
 
 def test_no_rows_have_no_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +108,7 @@ def test_no_rows_have_no_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     many = np.empty((1, 0))
     quantize.score_many([query], codes, many)
     assert query.bound(codes.error).shape == (0,)
+    assert [part.shape for part in query.closer(codes)] == [(0,), (0,)]
 
 
 @settings(max_examples=150, derandomize=True)
@@ -132,6 +141,26 @@ def within_bounds(rows: np.ndarray, queries: np.ndarray) -> None:
         true = rows.astype(np.longdouble) @ query.astype(np.longdouble)
         assert np.all(np.abs(scored(asked, codes) - true.astype(float)) <= bound)
         assert np.all(bound >= quantize.SLACK)
+        score, nearer = asked.closer(codes)
+        assert np.all(np.abs(score - true.astype(float)) <= nearer)
+        assert np.all(np.abs(score - exact_scores(rows, query)) <= nearer), "the rounding of what leaves the index is within"
+        assert np.all(nearer <= bound)
+        assert np.all(nearer >= quantize.SLACK)
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(st.integers(0, 2**31), st.sampled_from([2, 3, 8, 64, 384]), st.sampled_from([1.0, 1e-2, 1e-4, 0.0]))
+def test_closer_scores_leave_out_nothing_of_the_query(seed: int, dim: int, spread: float) -> None:
+    """They are products of the decoded rows with the query itself: only what a row's code leaves out can be missing."""
+    rng = np.random.default_rng(seed)
+    rows = unit(rng.normal(size=dim) + 1e-3 + spread * rng.normal(size=(30, dim)))
+    codes, asked = quantize.encode(rows), Asked.of(unit(rng.normal(size=(1, dim)))[0])
+    score, bound = asked.closer(codes)
+    decoded = (codes.code.astype(np.longdouble) - 128) * codes.scale[:, None]
+    assert np.abs(score - (decoded @ asked.vector.astype(np.longdouble)).astype(float)).max() <= 1e-12
+    left_out = np.abs((rows - decoded) @ asked.vector.astype(np.longdouble)).astype(float)
+    assert np.all(left_out <= bound)
+    within_bounds(rows, np.concatenate([asked.vector[None], rows[:3]]))
 
 
 @pytest.mark.parametrize("row", [[0.0, 0.0], [1e-45, 0.0], [1e-40, -1e-39], [3e-38, 1.0]])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,18 @@ from rag_stdlib import (
     QueryOptions,
     Runtime,
     SourceDocument,
+    carry,
     rag_delete,
     rag_ingest_document,
     rag_ingest_many,
     rag_query,
+    rag_search_many,
 )
 from rag_stdlib.index import fusion, ranking, vecread
 from rag_stdlib.index.resident import codes, signs
 from rag_stdlib.index.resident.cache import RESIDENTS
 from rag_stdlib.index.resident.signs import Signs
+from rag_stdlib.index.scratch import Pool
 
 WORDS = [f"w{number}" for number in range(40)]
 DIM = 8
@@ -45,7 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number in (4, 25, 77, 299):  # rows that are gone, in memory and in the file's blocks
             hits("w1", "hybrid", 1)
             assert rag_delete(PATH, document(number, rng).doc_id).is_ok
-        assert rag_ingest_document(PATH, SourceDocument("common/5", "src/3", "w1 w1 w2", metadata={"n": 0, "kind": "rare"}), 24).is_ok
+        changed = SourceDocument("common/5", "src/3", "w1 w1 w2", metadata={"n": 0, "kind": "rare"})
+        assert rag_ingest_document(PATH, changed, 24).is_ok
     return root
 
 
@@ -81,14 +87,16 @@ FILTERS: list[tuple[dict[str, Any], Any]] = [
 
 
 def filtered(stored: Stored, passes: Any) -> list[bool]:
-    return [bool(passes(key[0], source, metadata)) for key, source, metadata in zip(stored.keys, stored.sources, stored.metadata, strict=True)]
+    return [bool(passes(key[0], source, metadata))
+            for key, source, metadata in zip(stored.keys, stored.sources, stored.metadata, strict=True)]
 
 
 @pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("options", "passes"), FILTERS)
 @pytest.mark.parametrize("limit", [1, 7, 5_000])
-def test_filters_cut_before_the_best_are_chosen(stored: Stored, mode: Any, options: dict[str, Any], passes: Any, limit: int) -> None:
+def test_filters_cut_before_the_best_are_chosen(stored: Stored, mode: Any, options: dict[str, Any], passes: Any,
+                                                limit: int) -> None:
     allowed = filtered(stored, passes)
     for query in QUERIES:
         assert hits(query, mode, limit, QueryOptions(mode=mode, **options)) == stored.best(mode, query, limit, allowed)
@@ -109,7 +117,8 @@ def bounded(whole: Sequence[Hit], limit: int, per_document: int | None, least: f
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("per_document", "least"), [(1, None), (2, 0.2), (None, 0.5), (1, 9.0)])
 @pytest.mark.parametrize("options", [{}, {"doc_id_prefix": "rare/"}])
-def test_bounds_on_score_and_hits_per_document(stored: Stored, mode: Any, per_document: int | None, least: float | None, options: dict[str, Any]) -> None:
+def test_bounds_on_score_and_hits_per_document(stored: Stored, mode: Any, per_document: int | None, least: float | None,
+                                               options: dict[str, Any]) -> None:
     allowed = filtered(stored, lambda key, _source, _metadata: key.startswith(options.get("doc_id_prefix", "")))
     for query in QUERIES:
         whole = stored.best(mode, query, 10_000, allowed)
@@ -149,13 +158,15 @@ def approximate(query: str, limit: int, **options: Any) -> list[Hit]:
 
 @pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize(("options", "passes"), [({}, lambda *_: True), *FILTERS])
-def test_an_approximate_search_of_a_small_index_is_exact(stored: Stored, options: dict[str, Any], passes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_approximate_search_of_a_small_index_is_exact(stored: Stored, options: dict[str, Any], passes: Any,
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     """Where as many rows are picked as there are."""
     monkeypatch.setattr(signs, "_LEAST", 100_000)
     allowed = filtered(stored, passes)
     for query in QUERIES:
         assert approximate(query, 20, **options) == stored.best("vector", query, 20, allowed)
-        assert approximate(query, 20, per_document=1, **options) == bounded(stored.best("vector", query, 10_000, allowed), 20, 1, None)
+        whole = stored.best("vector", query, 10_000, allowed)
+        assert approximate(query, 20, per_document=1, **options) == bounded(whole, 20, 1, None)
 
 
 @pytest.mark.usefixtures("runtime")
@@ -201,12 +212,14 @@ def test_only_a_search_in_vector_mode_may_be_approximate(mode: Any) -> None:
 def test_few_allowed_rows_are_scored_alone(folder: Path, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     scored: list[int] = []
     best = fusion.best_vector
-    monkeypatch.setattr(fusion, "best_vector", lambda scan, allowed, k: (scored.append(len(scan.score)), best(scan, allowed, k))[1])
+    monkeypatch.setattr(fusion, "best_vector", lambda scan, allowed, k: (
+        scored.append(len(scan.score)), best(scan, allowed, k))[1])
     with Runtime(Config(), root=folder, embedder=EmbedderDouble(dim=DIM)):
         for options, passes in FILTERS:
             allowed = filtered(stored, passes)
             scored.clear()
-            assert hits("w1 w2", "vector", 5, QueryOptions(mode="vector", **options)) == stored.best("vector", "w1 w2", 5, allowed)
+            found = hits("w1 w2", "vector", 5, QueryOptions(mode="vector", **options))
+            assert found == stored.best("vector", "w1 w2", 5, allowed)
             few = sum(allowed) * ranking._FEW <= len(stored.ids)
             assert (scored[0] == sum(allowed)) == few or sum(allowed) == len(stored.ids)
 
@@ -216,3 +229,60 @@ def test_the_file_is_scanned_in_slabs(folder: Path, stored: Stored, monkeypatch:
     with Runtime(Config(), root=folder, embedder=EmbedderDouble(dim=DIM), resident=False):
         for mode in MODES:
             assert hits("w1 w2", mode, 50) == stored.best(mode, "w1 w2", 50)
+
+
+# --- the room that scores are written to ---
+
+@pytest.fixture
+def pool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    """A pool of this test alone, in a runtime that keeps the index in memory."""
+    mine = Pool()
+    monkeypatch.setattr(ranking, "ROOM", mine)
+    with Runtime(Config(), root=folder, embedder=EmbedderDouble(dim=DIM)):
+        yield mine
+
+
+@pytest.mark.parametrize("together", [1, 2, 32])
+def test_searches_write_their_scores_to_the_same_room_and_mix_nothing_up(stored: Stored, pool: Pool, together: int,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "_TOGETHER", together)
+    several = [*QUERIES, "w2 w3", QUERIES[0]]
+    places = set()
+    for _ in range(2):
+        for mode in ("vector", "hybrid"):
+            found = rag_search_many(PATH, several, 9, QueryOptions(mode=mode)).unwrap()  # type: ignore[arg-type]
+            singly = [rag_query(PATH, query, 9, QueryOptions(mode=mode)).unwrap() for query in several]  # type: ignore[arg-type]
+            assert found == singly
+            assert [hits(query, mode, 9) for query in QUERIES] == [stored.best(mode, query, 9) for query in QUERIES]  # type: ignore[arg-type]
+            assert len(pool._free) == 1, "every search gives back what it borrowed, and borrows that"
+            places.add(pool._free[0].ctypes.data)
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_a_search_that_is_broken_off_takes_its_room_along(stored: Stored, pool: Pool, mode: Any,
+                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    hits("w1", mode, 5)
+    (kept,) = pool._free
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(fusion, f"best_{mode}", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        hits("w2", mode, 5)
+    assert pool._free == []
+    assert hits("w1 w2", mode, 5) == stored.best(mode, "w1 w2", 5)
+    assert len(pool._free) == 1
+    assert pool._free[0] is not kept
+
+
+def test_searches_in_threads_rank_as_one_after_the_other(folder: Path, stored: Stored) -> None:
+    asked = [(mode, query, options, passes) for mode in MODES for query in QUERIES
+             for options, passes in (({}, lambda *_: True), FILTERS[0], FILTERS[4])]
+    wanted = [stored.best(mode, query, 7, filtered(stored, passes)) for mode, query, _, passes in asked]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with Runtime(Config(), root=folder, embedder=EmbedderDouble(dim=DIM)), ThreadPoolExecutor(4) as executor:
+            ask = carry(lambda one: hits(one[1], one[0], 7, QueryOptions(mode=one[0], **one[2])))
+            for _ in range(3):
+                assert list(executor.map(ask, asked)) == wanted
+    finally:
+        sys.setswitchinterval(interval)

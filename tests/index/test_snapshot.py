@@ -124,8 +124,10 @@ def foreign(file: Path, *statements: str) -> None:
 @pytest.mark.parametrize("resident", [True, False])
 @pytest.mark.parametrize(("statements", "code"), [
     (("DROP TABLE rag_meta",), "index_corrupt"),
-    (("PRAGMA application_id = 0", "DROP TABLE rag_chunks", "DROP TABLE rag_documents", "CREATE TABLE theirs(x)"), "not_an_index"),
-    (("PRAGMA user_version = 999",), "index_too_new"), (("UPDATE rag_meta SET value = 'other/9' WHERE key = 'normalizer'",), "index_too_new"),
+    (("PRAGMA application_id = 0", "DROP TABLE rag_chunks", "DROP TABLE rag_documents", "CREATE TABLE theirs(x)"),
+     "not_an_index"),
+    (("PRAGMA user_version = 999",), "index_too_new"),
+    (("UPDATE rag_meta SET value = 'other/9' WHERE key = 'normalizer'",), "index_too_new"),
     (("PRAGMA application_id = 0",), "index_foreign_schema")])
 def test_a_file_that_becomes_something_else_between_two_searches(tmp_path: Path, embedder: EmbedderDouble, resident: bool,
                                                                  statements: tuple[str, ...], code: str) -> None:
@@ -208,7 +210,8 @@ def test_a_writer_that_leaves_no_mark_is_seen(ways: Both, tmp_path: Path, embedd
     lambda: rag_ingest(PATH, "d0", "s", "gamma", 40), lambda: rag_ingest(PATH, "d0", "new", FIRST[0], 40),
     lambda: rag_ingest(PATH, "d0", "s", FIRST[0], 40), lambda: rag_ingest(PATH, "x", "s", "", 40), lambda: rag_delete(PATH, "d1"),
     lambda: rag_compact(PATH), lambda: rag_reembed(PATH)])
-def test_facts_that_are_counted_on_are_those_of_a_whole_look(tmp_path: Path, embedder: EmbedderDouble, change: Callable[[], Any]) -> None:
+def test_facts_that_are_counted_on_are_those_of_a_whole_look(tmp_path: Path, embedder: EmbedderDouble,
+                                                             change: Callable[[], Any]) -> None:
     with Runtime(Config(), root=tmp_path, embedder=embedder) as runtime:
         for number, text in enumerate(FIRST):
             rag_ingest(PATH, f"d{number}", "s", text, 40)
@@ -220,7 +223,8 @@ def test_facts_that_are_counted_on_are_those_of_a_whole_look(tmp_path: Path, emb
                 assert snapshot.facts is snapshot.facts
 
 
-def test_facts_are_looked_up_once_for_each_state(tmp_path: Path, embedder: EmbedderDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_are_looked_up_once_for_each_state(tmp_path: Path, embedder: EmbedderDouble,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(tmp_path, embedder, *FIRST)
     looked = []
     of = Facts.of

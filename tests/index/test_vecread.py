@@ -68,19 +68,27 @@ def test_blocks_of_the_former_size_are_read_too() -> None:
 
 
 BLOCKS = [
-    "UPDATE rag_vectors_chunks SET validity = x'ff' WHERE chunk_id = 2", "UPDATE rag_vectors_chunks SET rowids = x'0102030405060708' WHERE chunk_id = 2",
-    "UPDATE rag_vectors_chunks SET validity = 'abcd' WHERE chunk_id = 2", "UPDATE rag_vectors_chunks SET rowids = 'abcdefgh' WHERE chunk_id = 2",
+    "UPDATE rag_vectors_chunks SET validity = x'ff' WHERE chunk_id = 2",
+    "UPDATE rag_vectors_chunks SET rowids = x'0102030405060708' WHERE chunk_id = 2",
+    "UPDATE rag_vectors_chunks SET validity = 'abcd' WHERE chunk_id = 2",
+    "UPDATE rag_vectors_chunks SET rowids = 'abcdefgh' WHERE chunk_id = 2",
     "UPDATE rag_vectors_chunks SET validity = 7 WHERE chunk_id = 2", "DELETE FROM rag_vectors_vector_chunks00 WHERE rowid = 2",
-    "UPDATE rag_vectors_vector_chunks00 SET vectors = x'00' WHERE rowid = 2", "UPDATE rag_vectors_vector_chunks00 SET vectors = 5 WHERE rowid = 2",
+    "UPDATE rag_vectors_vector_chunks00 SET vectors = x'00' WHERE rowid = 2",
+    "UPDATE rag_vectors_vector_chunks00 SET vectors = 5 WHERE rowid = 2",
     "UPDATE rag_vectors_vector_chunks00 SET vectors = vectors || x'00' WHERE rowid = 2", "DROP TABLE rag_vectors_vector_chunks00",
 ]
 SINGLE = [
     "DELETE FROM rag_vectors_rowids WHERE rowid = 40", "UPDATE rag_vectors_rowids SET chunk_offset = -1 WHERE rowid = 40",
-    "UPDATE rag_vectors_rowids SET chunk_offset = NULL WHERE rowid = 40", "UPDATE rag_vectors_rowids SET chunk_id = NULL WHERE rowid = 40",
-    "UPDATE rag_vectors_rowids SET chunk_offset = 32 WHERE rowid = 40", "UPDATE rag_vectors_rowids SET chunk_offset = 'x' WHERE rowid = 40",
-    "UPDATE rag_vectors_rowids SET chunk_offset = 1.5 WHERE rowid = 40", f"UPDATE rag_vectors_rowids SET chunk_offset = {2**62} WHERE rowid = 40",
-    "UPDATE rag_vectors_rowids SET chunk_id = 77 WHERE rowid = 40", "UPDATE rag_vectors_rowids SET chunk_id = 'x' WHERE rowid = 40",
-    "UPDATE rag_vectors_vector_chunks00 SET vectors = x'00' WHERE rowid = 2", "DELETE FROM rag_vectors_vector_chunks00 WHERE rowid = 2",
+    "UPDATE rag_vectors_rowids SET chunk_offset = NULL WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_id = NULL WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_offset = 32 WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_offset = 'x' WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_offset = 1.5 WHERE rowid = 40",
+    f"UPDATE rag_vectors_rowids SET chunk_offset = {2**62} WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_id = 77 WHERE rowid = 40",
+    "UPDATE rag_vectors_rowids SET chunk_id = 'x' WHERE rowid = 40",
+    "UPDATE rag_vectors_vector_chunks00 SET vectors = x'00' WHERE rowid = 2",
+    "DELETE FROM rag_vectors_vector_chunks00 WHERE rowid = 2",
     "UPDATE rag_vectors_vector_chunks00 SET vectors = 5 WHERE rowid = 2", "DROP TABLE rag_vectors_vector_chunks00",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -98,26 +98,14 @@ class ResidentCodes:
                    None if self.floats is None else self.vectors(some))
         return ResidentCodes(made.dim, segments, kept, len(positions), self.worst)
 
-    def score(self, asked: Asked) -> npt.NDArray[np.float64]:
-        """Return the approximate score of every row, shape (count,)."""
-        scores = np.empty(self.count)
-        for start, codes in self.parts():
-            asked.score(codes, scores[start:start + len(codes)])
-        return scores
-
-    def score_many(self, asked: list[Asked]) -> npt.NDArray[np.float64]:
-        """Return the approximate scores of every row for several queries, shape (queries, count)."""
-        scores = np.empty((len(asked), self.count))
+    def score(self, asked: Sequence[Asked], scores: npt.NDArray[np.float64]) -> None:
+        """Write the approximate scores of every row for each query to `scores`, of shape (queries, count)."""
+        if len(asked) == 1:
+            for start, codes in self.parts():
+                asked[0].score(codes, scores[0, start:start + len(codes)])
+            return
         for start, codes in self.parts(8):
             quantize.score_many(asked, codes, scores[:, start:start + len(codes)])
-        return scores
-
-    def errors(self, positions: Positions) -> npt.NDArray[np.float32]:
-        """Return the errors of some rows."""
-        found = np.empty(len(positions), np.float32)
-        for place, segment, inside in self._by_segment(positions):
-            found[place] = self.segments[segment].error[inside]
-        return found
 
     def at(self, positions: Positions) -> Codes:
         """Copy the codes of some rows."""

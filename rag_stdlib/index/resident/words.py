@@ -7,9 +7,7 @@ than half of the chunks counts 1e-6.
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +16,7 @@ import numpy as np
 
 from rag_stdlib.index.resident.postings import RECENT_ROWS, Posting, Postings, Term
 from rag_stdlib.index.resident.rows import Column
+from rag_stdlib.index.scratch import ZEROS
 from rag_stdlib.index.sql import numbers
 from rag_stdlib.index.sql import rows as sql_rows
 
@@ -39,24 +38,6 @@ _AVERAGES: Final = 1  # the row of rag_lexical_data where FTS5 counts rows and t
 def size(rows: int) -> int:
     """Return how many bytes the lengths of so many rows take."""
     return rows * _PER_ROW
-
-
-class _Scratch(threading.local):
-    """A row of zeros for each thread, which has to be left as it was found."""
-
-    def __init__(self) -> None:
-        self._room = np.zeros(0)
-
-    @contextmanager
-    def zeros(self, rows: int) -> Iterator[Floats]:
-        room, self._room = self._room, np.zeros(0)  # what is left in the middle of its use is not used again
-        if len(room) < rows:
-            room = np.zeros(rows * 5 // 4)
-        yield room[:rows]
-        self._room = room
-
-
-_scratch: Final = _Scratch()
 
 
 def _added_up(totals: Floats, postings: Sequence[Posting]) -> tuple[Positions, Floats]:
@@ -175,7 +156,7 @@ class ResidentWords:
                 else:
                     totals[posting.live] += posting.gain
             return None, totals
-        with _scratch.zeros(len(self.rows)) as totals:
+        with ZEROS.floats(len(self.rows)) as totals:
             return _added_up(totals, found)
 
     def _weighed(self, connection: apsw.Connection, term: Term) -> Posting:

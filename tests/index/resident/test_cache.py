@@ -52,14 +52,16 @@ def embedder() -> EmbedderDouble:
 
 
 def fill(root: Path, embedder: EmbedderDouble, count: int = 40, path: str = PATH) -> None:
-    documents = [SourceDocument(f"d{number}", "s", f"alpha beta{number % 7} gamma" + " refund" * (number % 3)) for number in range(count)]
+    documents = [SourceDocument(f"d{number}", "s", f"alpha beta{number % 7} gamma" + " refund" * (number % 3))
+                 for number in range(count)]
     with Runtime(Config(), root=root, embedder=embedder):
         assert rag_ingest_many(path, documents, 400).is_ok
 
 
 # --- bounds ---
 
-@pytest.mark.parametrize(("vector_mb", "lexical_mb", "kept"), [(1, 64, (False, True)), (64, 1, (True, False)), (1, 1, (False, False)), (64, 64, (True, True))])
+@pytest.mark.parametrize(("vector_mb", "lexical_mb", "kept"), [
+    (1, 64, (False, True)), (64, 1, (True, False)), (1, 1, (False, False)), (64, 64, (True, True))])
 def test_an_index_above_a_bound_is_read_from_the_file(tmp_path: Path, vector_mb: int, lexical_mb: int, kept: tuple[bool, bool],
                                                       monkeypatch: pytest.MonkeyPatch) -> None:
     from rag_stdlib.index.resident import words
@@ -102,10 +104,11 @@ def test_nothing_is_kept_where_nothing_shall_be(tmp_path: Path, embedder: Embedd
 
 # --- failures on the way ---
 
-@pytest.mark.parametrize("failing", [(ResidentCodes, "read"), (ResidentCodes, "appended"), (ResidentWords, "changed"), (ResidentWords, "_made"), (Signs, "of")])
+@pytest.mark.parametrize("failing", [
+    (ResidentCodes, "read"), (ResidentCodes, "appended"), (ResidentWords, "changed"), (ResidentWords, "_made"), (Signs, "of")])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, apsw.IOError, apsw.CorruptError])
-def test_a_refresh_that_is_broken_off_leaves_no_half_of_it(tmp_path: Path, embedder: EmbedderDouble, failing: tuple[type, str], error: type[BaseException],
-                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refresh_that_is_broken_off_leaves_no_half_of_it(tmp_path: Path, embedder: EmbedderDouble, failing: tuple[type, str],
+                                                           error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, embedder)
     ways = both(tmp_path, embedder)
     agree(ways, tmp_path, embedder, QUERIES)
@@ -191,7 +194,8 @@ def test_a_search_of_an_unchanged_index_reads_no_vectors_but_those_scored_again(
     picked: list[int] = []
     pick = vecread.pick
     monkeypatch.setattr(vecread, "pick", lambda connection, seqs, dim: (picked.append(len(seqs)), pick(connection, seqs, dim))[1])
-    documents = [SourceDocument(f"d{number}", "s", " ".join(f"w{number * step % 97}" for step in range(1, 9))) for number in range(1_500)]
+    documents = [SourceDocument(f"d{number}", "s", " ".join(f"w{number * step % 97}" for step in range(1, 9)))
+                 for number in range(1_500)]
     with watched() as (scanned, blobs), Runtime(Config(), root=tmp_path, embedder=embedder):
         assert rag_ingest_many(PATH, documents, 400).is_ok
         for query in ("w1 w2 w3", "w5"):
@@ -248,19 +252,22 @@ with Runtime(Config(), root={str(tmp_path)!r}, embedder=EmbedderDouble(dim={DIM}
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert hits("alpha beta1", "hybrid", 50)[0][0] == "fromchild:0"
 """
-    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", program], check=False, capture_output=True,
+                          text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_answer_beside_a_writer_is_that_of_one_generation(tmp_path: Path, embedder: EmbedderDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_beside_a_writer_is_that_of_one_generation(tmp_path: Path, embedder: EmbedderDouble,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
     from rag_stdlib.index.resident import words
 
     monkeypatch.setattr(cache, "_LEAST_GONE", 4)
     monkeypatch.setattr(words, "RECENT_ROWS", 6)
     rng = random.Random(3)
     names = ["alpha", "beta", "gamma", "返金"]
-    steps: list[tuple[str, str | None]] = [(f"d{rng.randrange(12)}", None if rng.random() < 0.25 else " ".join(rng.choices(names, k=rng.randint(1, 6))))
-                                           for _ in range(60)]
+    steps: list[tuple[str, str | None]] = [
+        (f"d{rng.randrange(12)}", None if rng.random() < 0.25 else " ".join(rng.choices(names, k=rng.randint(1, 6))))
+        for _ in range(60)]
     queries = ["alpha beta", "返", "gamma"]
     wanted: dict[tuple[str, str], list[list[Hit]]] = {(mode, query): [] for mode in MODES for query in queries}
 

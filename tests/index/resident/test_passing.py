@@ -22,7 +22,8 @@ EVEN = Filters(metadata=FrozenDict({"even": True}))
 
 
 def put(number: int) -> None:
-    assert rag_ingest_document(PATH, SourceDocument(f"d{number}", f"s{number % 3}", "one. two.", metadata={"even": number % 2 == 0, "n": number % 2}), 5).is_ok
+    metadata = {"even": number % 2 == 0, "n": number % 2}
+    assert rag_ingest_document(PATH, SourceDocument(f"d{number}", f"s{number % 3}", "one. two.", metadata=metadata), 5).is_ok
 
 
 @pytest.fixture
@@ -41,7 +42,8 @@ def rows_of(store: Store) -> Rows:
 def test_later_rows_are_looked_at_and_earlier_ones_are_not(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, rows = Passing(), rows_of(store)
     looked: list[int] = []
-    monkeypatch.setattr(passing, "allowed_chunks", lambda connection, some, after=0: (looked.append(after), allowed_chunks(connection, some, after))[1])
+    monkeypatch.setattr(passing, "allowed_chunks", lambda connection, some, after=0: (
+        looked.append(after), allowed_chunks(connection, some, after))[1])
     with store.reading(PATH) as connection:
         first = kept.rows(connection, EVEN, rows, 1)
         assert kept.rows(connection, EVEN, rows, 1).tolist() == first.tolist()
@@ -102,7 +104,8 @@ def test_many_different_filters_are_bounded(store: Store, monkeypatch: pytest.Mo
     kept, rows = Passing(), rows_of(store)
     with store.reading(PATH) as connection:
         for number in range(300):
-            some = Filters(doc_id_prefix="d", sources=(*("s0", "s1", "s2")[:3 if fitting == "everything" else 0], f"no source {number}"))
+            known = ("s0", "s1", "s2") if fitting == "everything" else ()
+            some = Filters(doc_id_prefix="d", sources=(*known, f"no source {number}"))
             assert len(kept.rows(connection, some, rows, 1)) == (len(rows) if fitting == "everything" else 0)
     assert len(kept._kept) < 100
 

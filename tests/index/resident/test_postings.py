@@ -92,7 +92,8 @@ def test_what_was_not_used_for_longest_goes(most: int) -> None:
         assert [term for term, _ in kept._kept] == ["w5"] or "w0" in [term for term, _ in kept._kept]
 
 
-@pytest.mark.parametrize(("word", "after"), [("a", "b"), ("返", "\u8fd5"), ("\ud7ff", "\ue000"), ("a\U0010ffff", "b"), ("\uffff", "\U00010000")])
+@pytest.mark.parametrize(("word", "after"), [
+    ("a", "b"), ("返", "\u8fd5"), ("\ud7ff", "\ue000"), ("a\U0010ffff", "b"), ("\uffff", "\U00010000")])
 def test_the_first_string_behind_all_that_begin_so(word: str, after: str) -> None:
     assert postings._after(word) == after
 

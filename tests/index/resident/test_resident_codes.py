@@ -25,8 +25,6 @@ def _segments_of_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def patched(monkeypatch: pytest.MonkeyPatch, floats: int) -> None:
     monkeypatch.setattr(codes, "SEGMENT", 16)
-    if ResidentCodes.parts.__defaults__ is not None and isinstance(ResidentCodes.parts.__defaults__[0], int):
-        monkeypatch.setattr(ResidentCodes.parts, "__defaults__", (16,))
     monkeypatch.setattr(codes, "FLOAT_BYTES", floats * DIM * 4)
 
 
@@ -47,13 +45,17 @@ def are_codes_of(held: ResidentCodes, rows: np.ndarray) -> None:
     """Hold everything that codes say of their rows against codes made in one go."""
     whole = quantize.encode(rows)
     asked = [Asked.of(row) for row in random_rows(3, 9)]
-    wanted = np.empty((3, len(rows)))
-    for query, out in zip(asked, wanted, strict=True):
+    wanted, room = np.empty((3, len(rows))), np.full((3, len(rows)), np.nan)
+    for query, out, found in zip(asked, wanted, room, strict=True):
         query.score(whole, out)
-        assert held.score(query).tolist() == out.tolist()
-    assert held.score_many(asked).tolist() == wanted.tolist()
+        held.score([query], found[None])
+        assert found.tolist() == out.tolist()
+    for several in (asked[:2], asked):
+        room[:] = np.nan
+        held.score(several, room[:len(several)])
+        assert room[:len(several)].tolist() == wanted[:len(several)].tolist()
+        assert np.isnan(room[len(several):]).all()
     at = np.random.default_rng(2).permutation(len(rows))[:20]
-    assert held.errors(at).tolist() == whole.error[at].tolist()
     some = held.at(at)
     assert (some.code.tolist(), some.scale.tolist(), some.shifted.tolist(), some.error.tolist()) == (
         whole.code[at].tolist(), whole.scale[at].tolist(), whole.shifted[at].tolist(), whole.error[at].tolist())
@@ -120,7 +122,8 @@ def test_a_vector_that_is_not_finite_is_damage(bad: float) -> None:
 def test_the_size_is_what_is_kept_for_each_row() -> None:
     held = ResidentCodes.none(DIM, floats=True).appended(random_rows(32))
     assert held.floats is not None
-    bytes_kept = sum(part.nbytes for segment in held.segments for part in (segment.code, segment.scale, segment.shifted, segment.error))
+    bytes_kept = sum(part.nbytes for segment in held.segments
+                     for part in (segment.code, segment.scale, segment.shifted, segment.error))
     assert codes.size(32, DIM) - 32 * 8 == bytes_kept + sum(part.nbytes for part in held.floats)
     assert codes.size(41, DIM) == 41 * (DIM + 28)
     assert codes.size(41, DIM, signs=True) == 41 * (DIM + 28 + 1)

@@ -30,7 +30,8 @@ Told = Callable[..., None]
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Told]:
     """Another process that changes the index below the test's folder."""
-    child = subprocess.Popen([sys.executable, str(CHILD), str(tmp_path), str(DIM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([sys.executable, str(CHILD), str(tmp_path), str(DIM)], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
 
     def tell(*step: Any) -> None:
         assert child.stdin is not None
@@ -134,7 +135,8 @@ def test_every_way_of_bringing_a_state_up_to_date_is_taken(tmp_path: Path, other
 
 
 @pytest.mark.usefixtures("small")
-def test_a_step_that_the_journal_does_not_keep_any_more_has_all_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_the_journal_does_not_keep_any_more_has_all_read_anew(tmp_path: Path,
+                                                                         monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = EmbedderDouble(dim=DIM)
     runtimes = both(tmp_path, embedder)
     monkeypatch.setattr(changes, "KEPT", 2)
@@ -193,7 +195,8 @@ def test_several_segments_of_their_true_size(tmp_path: Path) -> None:
     runtimes = both(tmp_path, embedder)
     rng = random.Random(8)
     names = [f"w{number}" for number in range(300)]
-    documents = [SourceDocument(f"d{number}", "s", " ".join(rng.choices(names, k=2_000)), media_type="text/plain") for number in range(19)]
+    documents = [SourceDocument(f"d{number}", "s", " ".join(rng.choices(names, k=2_000)), media_type="text/plain")
+                 for number in range(19)]
     with runtimes[0]:
         counts = rag_ingest_many(PATH, documents[:18], 10).unwrap()
     assert sum(counts) > codes.SEGMENT

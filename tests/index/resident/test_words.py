@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 
 import apsw
@@ -15,10 +14,13 @@ from rag_stdlib.index import bm25, lexical, schema
 from rag_stdlib.index.resident import words
 from rag_stdlib.index.resident.rows import Rows
 from rag_stdlib.index.resident.words import ResidentWords, varints
+from rag_stdlib.index.scratch import ZEROS
 from rag_stdlib.text.normalize import query_terms
 
-VOCABULARY = ["refund", "order", "c++", "c#", "返金", "返品", "注", "é", "common", "common", "common", "😀", "\U0010fffd", "x" * 130]
-QUERIES = ["refund", "common", "返", "返金", "c++ c# c", "refund order common 注 返 é", "absent", "😀 common", "\U0010fffd", "x" * 130, "refund absent"]
+VOCABULARY = ["refund", "order", "c++", "c#", "返金", "返品", "注", "é", "common", "common", "common", "😀", "\U0010fffd",
+              "x" * 130]
+QUERIES = ["refund", "common", "返", "返金", "c++ c# c", "refund order common 注 返 é", "absent", "😀 common", "\U0010fffd",
+           "x" * 130, "refund absent"]
 ROOM = 2**30
 
 
@@ -31,7 +33,8 @@ def index_of(texts: dict[int, str]) -> apsw.Connection:
 
 def add(connection: apsw.Connection, texts: dict[int, str]) -> None:
     connection.execute("PRAGMA foreign_keys = OFF")
-    columns = [name for _, name, kind, needed, *_ in connection.execute("PRAGMA table_info(rag_chunks)") if needed or name == "seq"]
+    columns = [name for _, name, kind, needed, *_ in connection.execute("PRAGMA table_info(rag_chunks)")
+               if needed or name == "seq"]
     for seq, text in texts.items():
         row = {"seq": seq, "chunk_id": f"d:{seq}", "text": text, "ordinal": seq}
         connection.execute(f"INSERT INTO rag_chunks({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
@@ -79,10 +82,11 @@ def test_the_scores_are_those_of_fts5_bit_for_bit(texts: list[str], gone: set[in
 
 
 @settings(max_examples=50, derandomize=True)
-@given(texts_of, st.lists(st.tuples(st.sets(st.integers(0, 30), max_size=4), texts_of.filter(lambda some: len(some) < 6)), max_size=5),
+@given(texts_of,
+       st.lists(st.tuples(st.sets(st.integers(0, 30), max_size=4), texts_of.filter(lambda some: len(some) < 6)), max_size=5),
        st.booleans(), st.sampled_from([1, 8, 2_048]))
-def test_they_are_after_each_change_whatever_is_kept(texts: list[str], steps: list[tuple[set[int], list[str]]], asked_between: bool,
-                                                    recent: int) -> None:
+def test_they_are_after_each_change_whatever_is_kept(texts: list[str], steps: list[tuple[set[int], list[str]]],
+                                                     asked_between: bool, recent: int) -> None:
     stored = {seq + 1: text for seq, text in enumerate(texts)}
     connection = index_of(stored)
     held = read(connection, stored)
@@ -120,7 +124,8 @@ def test_one_document_empty_documents_and_none_at_all() -> None:
 def test_lengths_of_one_to_three_bytes() -> None:
     texts = {1: "a " * 127, 2: "a " * 128, 3: "b " * 16_383, 4: "b " * 16_384 + "a", 5: "a b " * 20_000, 6: "", 7: "c"}
     connection = index_of(texts)
-    sizes = [len(bytes(size)) for (size,) in connection.execute("SELECT sz FROM rag_lexical_docsize ORDER BY id")]  # type: ignore[arg-type]
+    sizes = [len(bytes(size)) for (size,) in  # type: ignore[arg-type]
+             connection.execute("SELECT sz FROM rag_lexical_docsize ORDER BY id")]
     assert sizes == [1, 2, 2, 3, 3, 1, 1]
     held = read(connection, texts)
     assert held.lengths.values.tolist() == [127, 128, 16_383, 16_385, 40_000, 0, 1]
@@ -184,11 +189,18 @@ def test_a_search_that_is_left_in_the_middle_leaves_nothing_behind(monkeypatch: 
     same_as_fts5(connection, held, ["refund invoice order", "refund order"])
 
 
-def test_each_thread_adds_up_in_a_room_of_its_own() -> None:
-    with contextlib.ExitStack() as stack:
-        outer = stack.enter_context(words._scratch.zeros(10))
-        inner = stack.enter_context(words._scratch.zeros(10))
-        assert not np.shares_memory(outer, inner)
+def test_scores_are_added_up_in_a_room_that_nobody_else_has() -> None:
+    texts = {seq: ("refund order" if seq < 4 else "invoice") + " rest" * seq for seq in range(1, 30)}
+    connection = index_of(texts)
+    held = read(connection, texts)
+    with ZEROS.floats(len(texts)) as other:
+        other[:] = 7.0
+        same_as_fts5(connection, held, ["refund order"])
+        assert other.tolist() == [7.0] * len(texts)
+        other[:] = 0.0
+    same_as_fts5(connection, held, ["refund order"])
+    with ZEROS.floats(len(texts)) as left:
+        assert not left.any()
 
 
 def test_what_the_words_take_is_counted() -> None:
@@ -200,5 +212,6 @@ def test_what_the_words_take_is_counted() -> None:
         from_memory(connection, held, query)
     kept = held.postings._kept.values()
     assert held.bytes - empty == held.postings.bytes >= sum(
-        part.nbytes for posting in kept for part in (posting.rows, posting.times, posting.live, posting.gain, posting.spread) if part is not None)
+        part.nbytes for posting in kept
+        for part in (posting.rows, posting.times, posting.live, posting.gain, posting.spread) if part is not None)
     assert len(kept) == 3
