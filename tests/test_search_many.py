@@ -188,10 +188,11 @@ rows = rng.normal(size=(20_000, 64)).astype(np.float32)
 rows /= np.linalg.norm(rows, axis=1, keepdims=True)
 codes = ResidentCodes.none(64, floats=True).appended(rows)
 asked = [Asked.of(row) for row in rows[:32]]
-codes.score_many(asked)
+room = np.empty((len(asked), codes.count))
+codes.score(asked, room)
 before = others()
 for _ in range(60):
-    codes.score_many(asked)
+    codes.score(asked, room)
 after = others()
 wide = rng.normal(size=(1500, 1500))
 for _ in range(3):

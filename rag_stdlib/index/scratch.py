@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 _KEPT: Final = 4  # arrays that nobody uses at the moment
+_KEPT_BYTES: Final = 32 * 1024 * 1024  # of such an array; a longer one is rare, and its work outweighs making it
 
 
 class Pool:
@@ -34,15 +35,16 @@ class Pool:
     def floats(self, size: int) -> Iterator[Floats]:
         """Lend an array of float64 for the length of the block; one that is left by an exception is not used again."""
         with self._lock:
-            fitting = next((place for place, room in enumerate(self._free) if len(room) >= size), None)
-            room = self._free.pop(fitting) if fitting is not None else None
+            fitting = [place for place, room in enumerate(self._free) if len(room) >= size]
+            room = self._free.pop(min(fitting, key=lambda place: len(self._free[place]))) if fitting else None
         if room is None:
             room = np.zeros(size * 9 // 8) if self._zeros else np.empty(size * 9 // 8)
         yield room[:size]
         with self._lock:
-            if len(self._free) == _KEPT:
+            if 0 < room.nbytes <= _KEPT_BYTES:
+                self._free.append(room)
+            if len(self._free) > _KEPT:
                 self._free.pop(0)
-            self._free.append(room)
 
     def clear(self) -> None:
         """Begin anew, in a child process, with a lock that no thread of the parent holds."""

@@ -143,6 +143,40 @@ def test_hybrid_best_k_does_not_depend_on_k_row_order_or_way(rows: np.ndarray, k
         assert (lexical == words[row]) if words[row] else np.isnan(lexical)
 
 
+def off_by_all_that_may_be(rows: np.ndarray, query: np.ndarray, seed: int) -> scan.Scan:
+    """Make a scan whose scores are as wrong as its bounds allow, up or down, closer ones each by its own bound."""
+    rng = np.random.default_rng(seed)
+    exact = np.array(cosines(rows, query))
+    bounds = rng.choice([1e-6, 1e-4, 3e-3], len(rows))
+    worst = float(rng.choice([4e-3, 5e-2]))
+    closer = exact + bounds * rng.choice([-1.0, 0.0, 1.0], len(rows))
+    score = exact + worst * rng.choice([-1.0, 0.0, 1.0], len(rows))
+    return scan.Scan(query, score, worst + 1e-9, lambda at: (closer[at], bounds[at] + 1e-9), lambda at: rows[at])
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(st.integers(0, 2**31), st.sampled_from([1.0, 3e-2, 1e-2]), st.integers(1, 12), st.booleans(), st.booleans(), blocks)
+def test_the_best_k_are_exact_however_wrong_scores_are_within_their_bounds(seed: int, spread: float, k: int, some: bool,
+                                                                           hybrid: bool, block: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = _unit_rows(seed, 60, 8, spread)
+    query, rows = rows[0], rows[1:]
+    one, exact = off_by_all_that_may_be(rows, query, seed), np.array(cosines(rows, query))
+    allowed = np.flatnonzero(rng.random(60) < 0.6) if some else None
+    words = np.where(rng.random(60) < 0.5, 0.0, rng.integers(1, 3, 60) * 1.5)
+    wanted = exact
+    if hybrid:
+        by_vector, by_words = fusion.Moments.of(one.score), fusion.Moments.of(words)
+        wanted = ((exact - by_vector.mean) / by_vector.deviation + (words - by_words.mean) / by_words.deviation).round(9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fusion, "_BLOCK", block)
+        found = fusion.best_hybrid(one, None, allowed, as_words(words), k) if hybrid else fusion.best_vector(one, allowed, k)
+    may = range(60) if allowed is None else allowed.tolist()
+    cut = sorted((wanted[row] for row in may), reverse=True)[:k][-1]
+    assert dict(zip(found.rows.tolist(), found.score.tolist(), strict=True)) == {
+        row: wanted[row] for row in may if wanted[row] >= cut}
+
+
 @settings(deadline=None, max_examples=60, derandomize=True)
 @given(vector_sets, st.integers(1, 70), st.integers(0, 2**31))
 def test_rows_that_are_gone_count_nowhere(rows: np.ndarray, k: int, seed: int) -> None:

@@ -249,11 +249,11 @@ def test_searches_write_their_scores_to_the_same_room_and_mix_nothing_up(stored:
     several = [*QUERIES, "w2 w3", QUERIES[0]]
     places = set()
     for _ in range(2):
-        for mode in ("vector", "hybrid"):
-            found = rag_search_many(PATH, several, 9, QueryOptions(mode=mode)).unwrap()  # type: ignore[arg-type]
-            singly = [rag_query(PATH, query, 9, QueryOptions(mode=mode)).unwrap() for query in several]  # type: ignore[arg-type]
-            assert found == singly
-            assert [hits(query, mode, 9) for query in QUERIES] == [stored.best(mode, query, 9) for query in QUERIES]  # type: ignore[arg-type]
+        for options in (QueryOptions(mode="vector"), QueryOptions(mode="hybrid")):
+            found = rag_search_many(PATH, several, 9, options).unwrap()
+            assert found == [rag_query(PATH, query, 9, options).unwrap() for query in several]
+            for query in QUERIES:
+                assert hits(query, options.mode, 9) == stored.best(options.mode, query, 9)
             assert len(pool._free) == 1, "every search gives back what it borrowed, and borrows that"
             places.add(pool._free[0].ctypes.data)
     assert len(places) == 1

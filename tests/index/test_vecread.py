@@ -56,10 +56,10 @@ def test_without_a_table_there_are_no_vectors() -> None:
     assert list(vecread.slabs(connection, 4)) == []
 
 
-def test_blocks_of_the_former_size_are_read_too() -> None:
+def test_blocks_of_vec0s_own_size_are_read_too() -> None:
     connection = apsw.Connection(":memory:")
     vectors.load_extension(connection)
-    connection.execute(schema._VECTORS_BEFORE.format(dim=DIM))
+    connection.execute(f"CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{DIM}] distance_metric=cosine)")
     rows = np.random.default_rng(0).normal(size=(1_500, DIM)).astype(np.float32)
     vectors.add(connection, range(1, 1_501), rows)
     assert connection.execute("SELECT count(*), max(size) FROM rag_vectors_chunks").fetchall() == [(2, 1_024)]
