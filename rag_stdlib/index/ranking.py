@@ -76,7 +76,7 @@ def rankings(snapshot: Snapshot, questions: Sequence[Question], mode: Mode, filt
     dim = 0 if mode == "lexical" or questions[0].vector is None else len(questions[0].vector)
     state = None
     if limits is not None:
-        state = RESIDENTS.state(snapshot, Wanted(dim, mode != "vector", bool(approximate)), limits)
+        state = RESIDENTS.state(snapshot, Wanted(dim, mode != "vector", bool(approximate)), limits, several=len(questions) > 1)
     if state is None:
         seqs = None if filters.empty else allowed_chunks(snapshot.connection, filters)
         for question in questions:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from rag_stdlib.index.facts import Facts
     from rag_stdlib.index.snapshot import Snapshot
 
+SERVED_FIRST: Final = 1  # searches of an index that the file serves before anything is kept
 _LEAST_GONE: Final = 4_096  # rows; fewer that are gone are never worth a clean-up
+_FEW_COME: Final = 2_048  # rows; so many that came are always read by themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,11 @@ class Residents:
         self._lock = threading.Lock()
         self._held: OrderedDict[Hashable, _Resident] = OrderedDict()
 
-    def state(self, snapshot: Snapshot, wanted: Wanted, limits: Limits) -> State | None:
+    def state(self, snapshot: Snapshot, wanted: Wanted, limits: Limits, *, several: bool = False) -> State | None:
         """Return the state of the snapshot with what is wanted, made or brought up to date; None where the file has to serve.
 
-        That is: above the limits, for an index without an identity of its own, and for a snapshot older than the state.
+        That is: above the limits, for an index without a mark, for a snapshot older than the state, and for the first search of
+        an index, unless it is for `several` queries: a program that asks once does not pay for what it would never use.
         """
         facts = snapshot.facts
         if not facts.mark or (wanted.dim and resident_codes.size(facts.chunks, wanted.dim, signs=wanted.signs) > limits.vector_bytes) or (
@@ -103,6 +106,8 @@ class Residents:
         with self._lock:
             resident = self._held.setdefault(snapshot.key, _Resident())
             self._held.move_to_end(snapshot.key)
+        if resident.unused(several=several):
+            return None
         state = resident.state(snapshot, wanted, limits)
         with self._lock:
             while len(self._held) > 1 and self._exceed(limits):
@@ -136,7 +141,15 @@ class _Resident:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._state: State | None = None
+        self._served = 0  # searches, by the file
         self._made = 0.0  # time.monotonic() when the state was there
+
+    def unused(self, *, several: bool) -> bool:
+        """Tell whether the file is to serve since too few have asked, and count those."""
+        if self._state is not None or several or self._served >= SERVED_FIRST:
+            return False
+        self._served += 1
+        return True
 
     def bytes(self) -> tuple[int, int]:
         state = self._state
@@ -190,6 +203,8 @@ def _changed(connection: apsw.Connection, state: State, facts: Facts) -> State |
     if steps is None or state.embedder != facts.embedder:
         return None
     gone, come = _net(steps)
+    if len(come) > max(_FEW_COME, state.rows.live // 4):  # reading them one by one would take longer than reading all
+        return None
     if not _bears_out(connection, state.rows, gone, come):
         return None
     rows = state.rows.changed(gone, come)
