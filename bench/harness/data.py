@@ -191,6 +191,8 @@ def make(folder: Path, corpus: Corpus, rows: int, embedded: Embedded) -> None:
     row = size = 0
     churn: list[dict[str, Any]] = []
     texts: list[str] = []
+    first: dict[str, int] = {}
+    twins: list[tuple[int, int]] = []
     with (folder / "documents.jsonl").open("w", encoding="utf-8") as out:
         for text, spans in exactly(_chained(known, corpus), rows):
             named = {"id": f"d{row:0{digits}d}", "text": text, "spans": spans}
@@ -199,13 +201,17 @@ def make(folder: Path, corpus: Corpus, rows: int, embedded: Embedded) -> None:
                 texts.append(text)
             if len(churn) < CHURNED and (changed := _changed(text, spans)) is not None:
                 churn.append({**named, "first_row": row, "revised": changed})
+            for place, (start, end) in enumerate(spans, row):
+                earlier = first.setdefault(text[start:end], place)
+                if earlier != place:
+                    twins.append((place, earlier))
             row += len(spans)
             size += sum(len(text[start:end].encode()) for start, end in spans)
     (folder / "churn.json").write_text(json.dumps(churn), encoding="utf-8")
     asked = random.Random(9).sample(corpus.questions, min(QUERIES, len(corpus.questions)))
-    _write_kind(folder, "real", extended(real, rows), rows, embedded.vectors(asked, "query"))
+    _write_kind(folder, "real", extended(real, rows), rows, embedded.vectors(asked, "query"), twins)
     if rows <= MOST_RANDOM:
-        _write_kind(folder, "random", on_sphere(rows, 17), rows, np.concatenate(list(on_sphere(len(asked), 23))))
+        _write_kind(folder, "random", on_sphere(rows, 17), rows, np.concatenate(list(on_sphere(len(asked), 23))), twins)
     sets = word_sets(texts, [sentence for text in texts for sentence in sentences(text)])
     (folder / "queries.json").write_text(json.dumps({"questions": asked, **sets}), encoding="utf-8")
     (folder / "manifest.json").write_text(json.dumps({
@@ -226,13 +232,19 @@ def _changed(text: str, spans: Sequence[tuple[int, int]]) -> dict[str, Any] | No
     return {"text": revised, "spans": again} if len(again) == len(spans) else None
 
 
-def _write_kind(folder: Path, kind: str, blocks: Iterator[Vectors], rows: int, queries: Vectors) -> None:
-    """Write vectors, queries and the exact answers to those that are timed."""
+def _write_kind(folder: Path, kind: str, blocks: Iterator[Vectors], rows: int, queries: Vectors,
+                twins: Sequence[tuple[int, int]]) -> None:
+    """Write vectors, queries and the exact answers to those that are timed.
+
+    `twins` are rows whose text an earlier row has: they get its vector, as an embedder would give it.
+    """
     matrix = np.lib.format.open_memmap(folder / f"vectors-{kind}.npy", mode="w+", dtype=np.float32, shape=(rows, DIM))
     at = 0
     for block in blocks:
         matrix[at:at + len(block)] = block
         at += len(block)
+    for row, earlier in twins:
+        matrix[row] = matrix[earlier]
     matrix.flush()
     np.save(folder / f"queries-{kind}.npy", queries)
     top, products = exact_top(matrix, queries[:TIMED], TRUTH)

@@ -91,7 +91,7 @@ class Words:
     def add_to(self, sums: Floats, weight: float) -> None:
         """Add the weighted scores to the sums of all rows."""
         if self.positions is not None:
-            sums[self.positions] += self.scores * weight
+            np.add.at(sums, self.positions, self.scores * weight)
             return
         with ROOM.floats(len(sums)) as weighted:
             np.multiply(self.scores, weight, out=weighted)

@@ -108,10 +108,10 @@ def of_file(connection: apsw.Connection, asked: Asked, *, by_codes: bool) -> tup
             bounds.append(asked.bound(codes.error))
         else:
             score[:] = _finite(np.einsum("ij,j->i", matrix, asked.vector))
-            bounds.append(np.full(len(some), (dim + 2) * _ROUNDING + SLACK))
         seqs.append(some.copy())
         scores.append(score)
-    found, score, bound = np.concatenate(seqs), np.concatenate(scores), np.concatenate(bounds)
+    found, score = np.concatenate(seqs), np.concatenate(scores)
+    bound = np.concatenate(bounds) if by_codes else np.broadcast_to((dim + 2) * _ROUNDING + SLACK, len(found))
     if (np.diff(found) <= 0).any():
         order = np.argsort(found)
         found, score, bound = found[order], score[order], bound[order]

@@ -43,10 +43,10 @@ def size(rows: int) -> int:
 def _added_up(totals: Floats, postings: Sequence[Posting]) -> tuple[Positions, Floats]:
     """Add up gains in `totals`, which is zeros before and after: the rows that have some, and their sums."""
     for posting in postings:
-        totals[posting.live] += posting.gain
+        np.add.at(totals, posting.live, posting.gain)
     rows, sums = [], []
     for posting in postings:  # a row counts where it is met first, since its total is taken away
-        part = totals[posting.live]
+        part = totals.take(posting.live)
         totals[posting.live] = 0.0
         fresh = np.flatnonzero(part)
         rows.append(posting.live[fresh])
@@ -154,7 +154,7 @@ class ResidentWords:
                 if posting.spread is not None:
                     totals += posting.spread
                 else:
-                    totals[posting.live] += posting.gain
+                    np.add.at(totals, posting.live, posting.gain)
             return None, totals
         with ZEROS.floats(len(self.rows)) as totals:
             return _added_up(totals, found)
