@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextvars
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -68,6 +69,10 @@ class Library(Adapter):
 
     kinds: ClassVar[tuple[str, ...]] = ("vector", "lexical", "hybrid")
     vector_memory_mb: int | None = None  # of a search; None is the library's default
+
+    def load(self) -> None:
+        for module in ("search", "pipeline"):  # which the tools load when they are first called
+            importlib.import_module(f"rag_stdlib.index.{module}")
 
     def runtime(self, vector_memory_mb: int | None = None) -> Runtime:
         """Make the runtime of the folder, with the default bound on memory or another."""

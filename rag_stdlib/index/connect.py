@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import apsw
@@ -13,6 +13,9 @@ import apsw
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index.vfs import confined_vfs
 from rag_stdlib.root import Place
+
+READING_KIB: Final = 8_192  # of pages kept by a connection: single vectors and texts come from all over the file
+WRITING_KIB: Final = 16_384
 
 Synchronous: TypeAlias = Literal["normal", "full"]
 
@@ -71,6 +74,6 @@ def connect_immutable(place: Place) -> apsw.Connection:
 
 def configure(connection: apsw.Connection, synchronous: Synchronous) -> None:
     """Set what every connection of ours has."""
-    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", "cache_size = -16384", "trusted_schema = OFF", "wal_autocheckpoint = 0",
+    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", f"cache_size = {-READING_KIB}", "trusted_schema = OFF", "wal_autocheckpoint = 0",
                    f"synchronous = {synchronous}"):
         list(connection.execute(f"PRAGMA {pragma}"))

@@ -21,6 +21,7 @@ from rag_stdlib import audit
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import content, schema, state
 from rag_stdlib.index.connect import (
+    WRITING_KIB,
     Synchronous,
     configure,
     connect,
@@ -131,6 +132,7 @@ class Store:
             if handle.connection.readonly("main"):
                 raise readonly(path)
             with self._write_turn(handle, path):
+                handle.connection.pragma("cache_size", -WRITING_KIB)
                 if create:
                     self._prepare(handle, path)
                 handle.connection.execute("BEGIN IMMEDIATE")
