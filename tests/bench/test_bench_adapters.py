@@ -88,7 +88,7 @@ def test_lexical_hits_of_fts5_and_of_this_library_are_mostly_the_same(data_folde
     assert common >= 0.85 * total > 0
 
 
-@pytest.mark.parametrize("peer", HERE, ids=NAMES)
+@pytest.mark.parametrize("peer", [peer for peer in HERE if peer.name in ("ours", "numpy")], ids=["ours", "numpy"])
 def test_the_harness_measures_an_adapter_in_processes_of_its_own(peer: Peer, data_folder: Path, tmp_path: Path) -> None:
     run = Measurement(data_folder, 300, "real", tmp_path, tmp_path / "none", ("vector", "lexical", "hybrid"),
                       0.5 if peer.replaces else 0.1)  # a log is seen only if it is looked at while there is one
