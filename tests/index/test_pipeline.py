@@ -313,8 +313,8 @@ def test_the_twin_for_asyncio(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arrays", [False, True])
 def test_many_terms_at_once_with_and_without_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrays: bool) -> None:
     """Not every SQLite takes arrays; every wheel's does."""
-    assert lexical._HAS_ARRAYS
-    monkeypatch.setattr(lexical, "_HAS_ARRAYS", arrays)
+    assert lexical.HAS_ARRAYS
+    monkeypatch.setattr(lexical, "HAS_ARRAYS", arrays)
     with Runtime(Config(), root=tmp_path):
         assert sum(rag_ingest_many(PATH, documents(10, 60), 30).unwrap()) > lexical._MANY
         assert rag_check(PATH).unwrap().clean
