@@ -55,8 +55,8 @@ class Runtime:
         `root`, `embedder` and `mode` override what the configuration says; with an embedder given here, the mode is hybrid
         unless said otherwise. `synchronous="full"` makes each commit wait for the disk. `progress` is told (done, total) by
         tools that take long. `resident` lets searches keep codes and postings in memory for the next ones, up to what the
-        configuration allows; without it each reads the file. `recorder` takes the calls of a `with` block of this runtime, and of runtimes' blocks inside it;
-        without one they go to the replay session around them, if any.
+        configuration allows; without it each reads the file. `recorder` takes the calls of a `with` block of this runtime, and
+        of runtimes' blocks inside it; without one they go to the replay session around them, if any.
 
         Raises:
             Failure: `config_*`, `key_missing`.

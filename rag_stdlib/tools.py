@@ -141,7 +141,7 @@ def rag_search_many(runtime: Runtime, index_path: str, queries: Sequence[str], l
                     options: QueryOptions = DEFAULT_OPTIONS) -> Ok[list[list[RagChunkEnvelope]]]:
     """Search for several queries at once: for each, in order, what `rag_query` returns, all from one state of the index.
 
-    The queries are embedded in one call and scored together, which takes a half to a third of the time of single calls.
+    The queries are embedded in one call and scored together, as a matrix product.
     """
     found, notes = _search(runtime, index_path, queries, limit, options)
     remarks = tuple(f"query {number}: {note}" for number, one in enumerate(found) for note in one.notes)

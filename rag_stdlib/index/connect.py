@@ -74,6 +74,7 @@ def connect_immutable(place: Place) -> apsw.Connection:
 
 def configure(connection: apsw.Connection, synchronous: Synchronous) -> None:
     """Set what every connection of ours has."""
-    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", f"cache_size = {-READING_KIB}", "trusted_schema = OFF", "wal_autocheckpoint = 0",
+    for pragma in ("temp_store = MEMORY", "foreign_keys = ON", f"cache_size = {-READING_KIB}", "trusted_schema = OFF",
+                   "wal_autocheckpoint = 0",  # `Store` moves a long log into the file after a commit, once
                    f"synchronous = {synchronous}"):
         list(connection.execute(f"PRAGMA {pragma}"))

@@ -41,10 +41,11 @@ class Facts:
 
 def _counted_on(connection: apsw.Connection, before: Facts) -> tuple[int, int] | None:
     """Count chunks and vectors from where they stood: what has come since has a higher seq. None where the journal does not say."""
-    steps = changes.since(connection, before.generation, before.mark) if before.chunks == before.vectors else None
+    all_or_none = before.vectors in (0, before.chunks)  # else it is not known which of those that went had a vector
+    steps = changes.since(connection, before.generation, before.mark) if all_or_none else None
     if steps is None:
         return None
     gone = sum(len(range(went.start, min(went.stop, before.last + 1))) for went, _ in steps)
     chunks = number(connection, "SELECT count(*) FROM rag_chunks WHERE seq > ?", (before.last,))
     held = number(connection, "SELECT count(*) FROM rag_vectors_rowids WHERE rowid > ?", (before.last,)) if before.embedder else 0
-    return before.chunks - gone + chunks, before.vectors - gone + held
+    return before.chunks - gone + chunks, (before.vectors - gone if before.vectors else 0) + held

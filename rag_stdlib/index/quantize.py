@@ -134,7 +134,6 @@ class Asked:
         """Return how far the true scores of rows with these errors can lie from the approximate ones (Cauchy-Schwarz)."""
         return error + self.error * (1.0 + error.astype(np.float64)) + SLACK
 
-
     def closer(self, codes: Codes) -> tuple[Floats, Floats]:
         """Return the scores of a few rows by the query itself instead of its code, and how far the true ones can lie from them."""
         levels = codes.code.astype(np.float64) - SHIFT

@@ -52,10 +52,7 @@ class Ranking:
     def best(self, k: int) -> Ranked:
         """Return all rows that can be among the best k, ties with the last included."""
         if self._scan is None:
-            passing: npt.NDArray[np.bool_] | None = None
-            if self._allowed is not None:
-                passing = np.zeros(len(self.seqs), np.bool_)
-                passing[self._allowed] = True
+            passing = None if self._allowed is None else _mask(self._allowed, len(self.seqs))
             return fusion.best_lexical(self._words, passing, k)
         allowed = self._allowed
         if allowed is None and self._live is not None:
@@ -92,6 +89,13 @@ def rankings(snapshot: Snapshot, questions: Sequence[Question], mode: Mode, filt
         yield from _from_memory(snapshot.connection, state, questions[start:start + group], mode, allowed)
 
 
+def _mask(rows: Seqs, size: int) -> npt.NDArray[np.bool_]:
+    """Mark some rows of so many."""
+    mask = np.zeros(size, np.bool_)
+    mask[rows] = True
+    return mask
+
+
 def _from_memory(connection: apsw.Connection, state: State, questions: Sequence[Question], mode: Mode,
                  allowed: Seqs | None) -> Iterator[Ranking]:
     asked = [Asked.of(question.vector) for question in questions if question.vector is not None and mode != "lexical"]
@@ -118,10 +122,7 @@ def _by_signs(connection: apsw.Connection, state: State, question: Question, all
     assert state.signs is not None  # noqa: S101 - asked for when the state was
     assert question.vector is not None  # noqa: S101 - an approximate search is by vectors
     asked = Asked.of(question.vector)
-    passing = state.rows.alive
-    if allowed is not None:
-        passing = np.zeros(len(state.rows), np.bool_)
-        passing[allowed] = True
+    passing = state.rows.alive if allowed is None else _mask(allowed, len(state.rows))
     rows = state.signs.nearest(asked, limit, passing)
     return Ranking(state.rows.seqs[rows], None, None, "vector", Words(rows[:0], np.empty(0), state.rows.live),
                    scan.of_some(connection, state, asked, rows))

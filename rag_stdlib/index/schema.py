@@ -107,15 +107,14 @@ def differences(connection: apsw.Connection) -> Iterator[str]:
     """Say what of the file's schema is not as this module makes it: other or missing tables, indexes, triggers, views."""
     identity = stored_identity(connection)
     wanted = {_name(statement): statement for statement in _TABLES}
-    dim = identity.dim if identity else 0
-    known = {**{name: [sql] for name, sql in wanted.items()}, "rag_staging": [_STAGING], "rag_changes": [_CHANGES],
-             "rag_vectors": [_VECTORS.format(dim=dim)]}
+    known = {**wanted, "rag_staging": _STAGING, "rag_changes": _CHANGES,
+             "rag_vectors": _VECTORS.format(dim=identity.dim if identity else 0)}
     found: set[str] = set()
     for kind, name, sql in rows(connection, "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_'"):
         found.add(name)
         if kind != "table" or name not in known.keys() | _SHADOWS:
             yield f"schema: the {kind} {name!r} does not belong to an index"
-        elif name in known and " ".join(str(sql).split()) not in {" ".join(form.split()) for form in known[name]}:
+        elif name in known and " ".join(str(sql).split()) != " ".join(known[name].split()):
             yield f"schema: the table {name!r} is not as this version makes it"
     for name in sorted(wanted.keys() - found):
         yield f"schema: the table {name!r} is missing"
