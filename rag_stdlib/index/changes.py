@@ -80,4 +80,4 @@ def problems(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _exists(connection: apsw.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'rag_changes'").fetchone() is not None
+    return schema.has_table(connection, "rag_changes")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import apsw
 
 from rag_stdlib.contract.provenance import content_sha256, provenance_key
-from rag_stdlib.index import changes, content, schema, vectors, vecwrite
+from rag_stdlib.index import changes, content, corpora, schema, vectors, vecwrite
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
@@ -28,7 +28,7 @@ def check(store: Store, path: str) -> CheckReport:
     problems: list[str] = []
     notices: list[str] = []
     with store.reading(path) as connection:
-        for step in (_structure, _schema, _documents, _content, _chunks, _lexical, _vectors):
+        for step in (_structure, _schema, _documents, _content, _corpus, _chunks, _lexical, _vectors):
             _collect(problems, step, connection)
         _collect(notices, _missing_vectors, connection)
         held = vectors.count(connection)
@@ -85,6 +85,10 @@ def _documents(connection: apsw.Connection) -> Iterator[str]:
 def _content(connection: apsw.Connection) -> Iterator[str]:
     yield from content.problems(connection)
     yield from changes.problems(connection)
+
+
+def _corpus(connection: apsw.Connection) -> Iterator[str]:
+    yield from corpora.problems(connection)
 
 
 def _chunks(connection: apsw.Connection) -> Iterator[str]:

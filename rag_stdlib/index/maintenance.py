@@ -11,7 +11,7 @@ from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index import changes, content, lexical, schema, vectors
+from rag_stdlib.index import changes, content, corpuswrite, lexical, schema, vectors
 from rag_stdlib.index.journal import log_is_safe
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
@@ -59,6 +59,7 @@ def compact(store: Store, path: str) -> Compacted:
         if any(changes.problems(connection)):
             changes.clear(connection)
         _prune_staging(connection)
+        corpuswrite.clear_staging(connection)
     with store.exclusive(path) as connection:
         connection.execute("VACUUM")
     return Compacted(before, sum(store.sizes(path)))

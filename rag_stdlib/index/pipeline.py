@@ -19,7 +19,7 @@ from rag_stdlib.index.prepare import Prepared, document_row, prepare
 from rag_stdlib.index.store import Store
 from rag_stdlib.index.writer import Ingested, embed, look, stored_identity, write
 from rag_stdlib.records import SourceDocument
-from rag_stdlib.text.chunker import ChunkOptions
+from rag_stdlib.text.chunker import ChunkOptions, chunk_text
 from rag_stdlib.values import of_document
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Run:
 
     def add(self, group: Sequence[SourceDocument], counts: Sequence[bool]) -> list[Ingested]:
         """Prepare a group and leave it to be written; `counts` says which of its documents no later one of the call replaces."""
-        rows = [document_row(document, self._chunk_chars, self._options) for document in group]
+        rows = [document_row(document, self._chunk_chars, self._options.name()) for document in group]
         seen = look(self._store, self._path, [row for row, it_counts in zip(rows, counts, strict=True) if it_counts], self._identity())
         looks = iter(seen)
         known: Vectors = {}
@@ -139,7 +139,7 @@ class _Run:
 
     def _prepared(self, document: SourceDocument, row: tuple[object, ...]) -> Prepared:
         try:
-            return prepare(document, row, self._chunk_chars, self._options)
+            return prepare(document, row, chunk_text(document.text, self._chunk_chars, options=self._options))
         except Failure as failure:
             raise of_document(document.doc_id, failure) from None
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rag_stdlib.contract.provenance import content_sha256, key_and_digest
 from rag_stdlib.index import content
 from rag_stdlib.index.texts import rest_of
-from rag_stdlib.records import SourceDocument
-from rag_stdlib.text.chunker import ChunkOptions, chunk_text, embedded_text
+from rag_stdlib.records import Scalar, SourceDocument
+from rag_stdlib.text.chunker import Chunk, embedded_text
 from rag_stdlib.text.normalize import index_text
 from rag_stdlib.text.positions import LineNumbers, page_at
 
@@ -43,21 +44,20 @@ class Prepared:
         return len(self.terms)
 
 
-def document_row(document: SourceDocument, chunk_chars: int, options: ChunkOptions) -> Row:
-    """Make a document's row of `DOCUMENT_COLUMNS` up to the number of chunks, without it."""
-    metadata = json.dumps(dict(document.metadata), ensure_ascii=False, sort_keys=True, separators=(",", ":")) if document.metadata else "{}"
-    return (document.doc_id, document.source, document.media_type, content_sha256(document.text), metadata,
+def document_row(document: SourceDocument, chunk_chars: int, chunker: str) -> Row:
+    """Make a document's row of `DOCUMENT_COLUMNS` up to the number of chunks, without it; `chunker` names the rules it is cut by."""
+    return (document.doc_id, document.source, document.media_type, content_sha256(document.text), metadata_json(document.metadata),
             json.dumps(document.lines) if document.lines else "[]", json.dumps(document.pages) if document.pages else "[]",
-            chunk_chars, options.name())
+            chunk_chars, chunker)
 
 
-def prepare(document: SourceDocument, row: Row, chunk_chars: int, options: ChunkOptions) -> Prepared:
-    """Cut a document and make the rows; `row` is its `document_row`.
+def metadata_json(metadata: Mapping[str, Scalar]) -> str:
+    """Write metadata as it is stored."""
+    return json.dumps(dict(metadata), ensure_ascii=False, sort_keys=True, separators=(",", ":")) if metadata else "{}"
 
-    Raises:
-        Failure: `too_many_chunks`.
-    """
-    chunks = chunk_text(document.text, chunk_chars, options=options)
+
+def prepare(document: SourceDocument, row: Row, chunks: Sequence[Chunk]) -> Prepared:
+    """Make the rows of a document that was cut into `chunks`; `row` is its `document_row`."""
     doc_id, source, pages = document.doc_id, document.source, document.pages
     line_at = LineNumbers(document.text, document.lines).at
     values: list[Any] = []

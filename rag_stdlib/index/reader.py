@@ -19,7 +19,7 @@ from rag_stdlib.index.texts import stored_text
 from rag_stdlib.records import EffectEnvelope, FrozenDict, RagChunkEnvelope, RagDocumentEnvelope
 
 GET_EFFECT: Final = "std.rag.get"
-_UNRANKED: Final[Mapping[str, None]] = FrozenDict(score=None, mode=None, lexical_score=None, vector_score=None)
+UNRANKED: Final[Mapping[str, None]] = FrozenDict(score=None, mode=None, lexical_score=None, vector_score=None)
 
 
 def get(store: Store, path: str, item_id: str) -> RagDocumentEnvelope | RagChunkEnvelope:
@@ -60,7 +60,7 @@ def _chunk(connection: apsw.Connection, chunk_id: str) -> RagChunkEnvelope | Non
     row: Any
     for row in connection.execute(f"SELECT {CHUNK_COLUMNS} FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
                                   "WHERE c.doc_id = ? AND c.ordinal = ?", parts):
-        return envelope(row, _UNRANKED, GET_EFFECT)
+        return envelope(row, UNRANKED, GET_EFFECT)
     return None
 
 
@@ -80,7 +80,7 @@ def chunk_in_index(store: Store, path: str, chunk: RagChunkEnvelope) -> bool:
 
 def _stored_part(chunk: RagChunkEnvelope) -> str | None:
     """Write what an index stores of a chunk as JSON, which tells true from 1; None for what no index can hold."""
-    part = {name: value for name, value in chunk.to_dict().items() if name not in (*_UNRANKED, "effect_meta")}
+    part = {name: value for name, value in chunk.to_dict().items() if name not in (*UNRANKED, "effect_meta")}
     try:
         return json.dumps(part, sort_keys=True)
     except (TypeError, ValueError, RecursionError):

@@ -34,6 +34,16 @@ _TABLES: Final = (
 _CHANGES: Final = """CREATE TABLE rag_changes(
     generation INTEGER PRIMARY KEY, gone_first INTEGER NOT NULL, gone_count INTEGER NOT NULL,
     come_first INTEGER NOT NULL, come_count INTEGER NOT NULL, follows TEXT NOT NULL)"""
+_CORPUS: Final = (
+    """CREATE TABLE rag_corpora(
+        id TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, url TEXT NOT NULL, branch TEXT NOT NULL,
+        commit_id TEXT NOT NULL, rules TEXT NOT NULL)""",
+    """CREATE TABLE rag_corpus_files(
+        doc_id TEXT PRIMARY KEY NOT NULL REFERENCES rag_documents(id), repo_id TEXT NOT NULL REFERENCES rag_corpora(id),
+        blob TEXT NOT NULL, sections TEXT NOT NULL)""",
+)
+_ORIGINALS: Final = "CREATE TABLE rag_originals(doc_id TEXT PRIMARY KEY NOT NULL REFERENCES rag_documents(id), bytes BLOB NOT NULL)"
+_CORPUS_STAGING: Final = "CREATE TABLE rag_corpus_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
 _STAGING: Final = "CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
 # Blocks of 32 vectors: one vector is read, and one document replaced, by touching little more than itself.
 _VECTORS: Final = "CREATE VIRTUAL TABLE rag_vectors USING vec0(embedding float[{dim}] distance_metric=cosine, chunk_size=32)"
@@ -98,6 +108,32 @@ def create_staging(connection: apsw.Connection) -> None:
     connection.execute(_STAGING)
 
 
+def create_corpus(connection: apsw.Connection) -> None:
+    """Make the tables of repositories and their files, where they are not there yet."""
+    _create_missing(connection, _CORPUS)
+
+
+def create_originals(connection: apsw.Connection) -> None:
+    """Make the table of documents whose bytes are not those of their text, where it is not there yet."""
+    _create_missing(connection, (_ORIGINALS,))
+
+
+def create_corpus_staging(connection: apsw.Connection) -> None:
+    """Make the table in which a sync of a corpus collects its vectors, where it is not there yet."""
+    _create_missing(connection, (_CORPUS_STAGING,))
+
+
+def _create_missing(connection: apsw.Connection, statements: tuple[str, ...]) -> None:
+    for statement in statements:
+        if not has_table(connection, _name(statement)):
+            connection.execute(statement)
+
+
+def has_table(connection: apsw.Connection, name: str) -> bool:
+    """Tell whether the file has a table of this name: some are made only when they are needed."""
+    return connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone() is not None
+
+
 def create_vectors(connection: apsw.Connection, dim: int) -> None:
     """Make the vector table; sqlite-vec is loaded."""
     connection.execute(_VECTORS.format(dim=dim))
@@ -107,7 +143,8 @@ def differences(connection: apsw.Connection) -> Iterator[str]:
     """Say what of the file's schema is not as this module makes it: other or missing tables, indexes, triggers, views."""
     identity = stored_identity(connection)
     wanted = {_name(statement): statement for statement in _TABLES}
-    known = {**wanted, "rag_staging": _STAGING, "rag_changes": _CHANGES,
+    later = (_STAGING, _CHANGES, *_CORPUS, _ORIGINALS, _CORPUS_STAGING)
+    known = {**wanted, **{_name(statement): statement for statement in later},
              "rag_vectors": _VECTORS.format(dim=identity.dim if identity else 0)}
     found: set[str] = set()
     for kind, name, sql in rows(connection, "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_'"):

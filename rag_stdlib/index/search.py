@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 import numpy as np
@@ -29,11 +29,13 @@ from rag_stdlib.text.normalize import MAX_QUERY_TERMS, all_query_terms
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+Vectors: TypeAlias = Mapping[str, "npt.NDArray[np.float32]"]  # of queries, by their texts
+
 SEARCH_EFFECT: Final = "std.rag.search"
-_PLACE_COLUMNS: Final = "c.seq, c.doc_id, c.ordinal"
+_PLACE_COLUMNS: Final = "c.seq, c.doc_id, c.ordinal, c.source, c.content_sha256"
 CHUNK_COLUMNS: Final = (
-    f"{_PLACE_COLUMNS}, c.chunk_id, c.source, c.text, c.start_char, c.end_char, c.provenance_key, c.start_line, "
-    "c.end_line, c.start_byte, c.end_byte, c.content_sha256, c.page, d.metadata"
+    f"{_PLACE_COLUMNS}, c.chunk_id, c.text, c.start_char, c.end_char, c.provenance_key, c.start_line, "
+    "c.end_line, c.start_byte, c.end_byte, c.page, d.metadata"
 )
 
 
@@ -42,7 +44,8 @@ class Query:
     """How to search. `per_document` bounds the hits of one document, `min_score` their score in the mode's unit.
 
     `limits` bounds what may be kept in memory for later searches; None keeps nothing. `approximate` allows a search by vectors to
-    miss some of the best, where that is quicker.
+    miss some of the best, where that is quicker. `distinct`: chunks with one text are one hit, the first of them, and `limit` counts
+    those; the others are its copies.
     """
 
     limit: int
@@ -52,14 +55,20 @@ class Query:
     per_document: int | None = None
     limits: Limits | None = None
     approximate: bool = False
+    distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The hits, best first, and remarks for people."""
+    """The hits, best first, and remarks for people.
+
+    `copies`, of a search for distinct texts: for each hit the sources of the other chunks with its text, in order. All are there whose
+    score is at least that of the last hit.
+    """
 
     chunks: tuple[RagChunkEnvelope, ...]
     notes: tuple[str, ...] = ()
+    copies: tuple[tuple[str, ...], ...] = ()
 
 
 def search(store: Store, path: str, query: Query, texts: Sequence[str], embedder: Embedder | None) -> list[Found]:
@@ -71,11 +80,25 @@ def search(store: Store, path: str, query: Query, texts: Sequence[str], embedder
     Raises:
         Failure: a refusal of the path or file, `embedding_mismatch`, `vectors_missing`, an `embedder_*` code.
     """
-    if query.mode != "lexical" and embedder is None:
-        raise fail("mode_needs_embedder", mode=query.mode)
-    if query.mode == "lexical" or embedder is None:
-        with store.snapshot(path) as snapshot:
-            return _answers(snapshot, path, query, texts, {})
+    vectors = vectors_of(store, path, query.mode, texts, embedder)
+    with store.snapshot(path) as snapshot:
+        if vectors and embedder is not None:
+            refuse_unfit(store, snapshot, path, embedder)
+        return answers(snapshot, path, query, texts, vectors)
+
+
+def vectors_of(store: Store, path: str, mode: Mode, texts: Sequence[str], embedder: Embedder | None) -> Vectors:
+    """Embed what a search in this mode has to, once the index is known to hold vectors of the embedder, outside any snapshot.
+
+    The vectors are good for a snapshot that `refuse_unfit` finds fit. None where there is nothing to embed, or no chunk to find.
+
+    Raises:
+        Failure: as `search`.
+    """
+    if mode == "lexical":
+        return {}
+    if embedder is None:
+        raise fail("mode_needs_embedder", mode=mode)
     seen = store.seen(path)
     unfit = _unfit(seen, path, embedder) if seen is not None and seen.chunks else None
     if seen is None or not seen.chunks or unfit is not None:  # else it is looked at once, after embedding
@@ -83,18 +106,22 @@ def search(store: Store, path: str, query: Query, texts: Sequence[str], embedder
             seen = snapshot.facts
         unfit = _unfit(seen, path, embedder) if seen.chunks else None
     asked = list(dict.fromkeys(text for text in texts if text.strip())) if seen.chunks else []
-    vectors: dict[str, npt.NDArray[np.float32]] = {}
-    if asked:
-        if unfit is not None:
-            raise unfit
-        vectors = dict(zip(asked, boundary.embedded(embedder, asked, "query"), strict=True))
-    with store.snapshot(path) as snapshot:
-        facts = snapshot.facts
-        store.see(path, facts)
-        unfit = _unfit(facts, path, embedder) if asked else None
-        if unfit is not None:
-            raise unfit
-        return _answers(snapshot, path, query, texts, vectors)
+    if asked and unfit is not None:
+        raise unfit
+    return dict(zip(asked, boundary.embedded(embedder, asked, "query"), strict=True)) if asked else {}
+
+
+def refuse_unfit(store: Store, snapshot: Snapshot, path: str, embedder: Embedder) -> None:
+    """Refuse a snapshot whose vectors are of another embedder, or that has chunks without one.
+
+    Raises:
+        Failure: `embedding_mismatch`, `vectors_missing`.
+    """
+    facts = snapshot.facts
+    store.see(path, facts)
+    unfit = _unfit(facts, path, embedder)
+    if unfit is not None:
+        raise unfit
 
 
 def _unfit(facts: Facts, path: str, embedder: Embedder) -> Failure | None:
@@ -108,15 +135,18 @@ def _unfit(facts: Facts, path: str, embedder: Embedder) -> Failure | None:
     return None
 
 
-def _answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str],
-             vectors: Mapping[str, npt.NDArray[np.float32]]) -> list[Found]:
-    """Answer each text; one that is blank, or that there was nothing to embed for, finds nothing."""
+def answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str], vectors: Vectors) -> list[Found]:
+    """Answer each text from a snapshot; one that is blank, or that there was nothing to embed for, finds nothing.
+
+    Raises:
+        Failure: `index_corrupt`.
+    """
     terms = {text: all_query_terms(text) for text in texts if text.strip() and (query.mode == "lexical" or text in vectors)}
     questions = [Question(some[:MAX_QUERY_TERMS], vectors.get(text)) for text, some in terms.items()]
     near = query.limit if query.approximate else 0
     ranked = rankings(snapshot, questions, query.mode, query.filters, query.limits, near) if questions else iter(())
     try:
-        found = {text: Found(_best(snapshot.connection, path, query, ranking), _notes(some, query.mode))
+        found = {text: _found(snapshot.connection, path, query, ranking, _notes(some, query.mode))
                  for (text, some), ranking in zip(terms.items(), ranked, strict=True)}
     except Failure:  # it may be what is in memory that does not fit the file any more
         RESIDENTS.forget(snapshot.key)
@@ -124,7 +154,21 @@ def _answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str],
     return [found[text] if text in found else Found((), () if text.strip() else ("the query is blank",)) for text in texts]
 
 
-def _best(connection: apsw.Connection, path: str, query: Query, ranking: Ranking) -> tuple[RagChunkEnvelope, ...]:
+def nearest(snapshot: Snapshot, path: str, query: Query, vector: npt.NDArray[np.float32]) -> Found:
+    """Answer a query that comes as a vector: float32 of the index's dimension, of any length; `query` is in mode vector.
+
+    Raises:
+        Failure: `index_corrupt`.
+    """
+    wide = vector.astype(np.float64)
+    norm = float(np.sqrt(wide @ wide))
+    if not norm or not snapshot.facts.vectors:
+        return Found((), () if norm else ("the query is a zero vector",))
+    unit = (wide / norm).astype(np.float32)
+    return answers(snapshot, path, query, ["vector"], {"vector": unit})[0]
+
+
+def _found(connection: apsw.Connection, path: str, query: Query, ranking: Ranking, notes: tuple[str, ...]) -> Found:
     k = query.limit
     while True:
         ranked = ranking.best(k)
@@ -134,16 +178,17 @@ def _best(connection: apsw.Connection, path: str, query: Query, ranking: Ranking
         hits = _in_order(seqs.tolist(), rows, ranked, query)
         if len(hits) >= query.limit or len(ranked.rows) < k or _reaches_below(ranked, query.min_score):
             break
-        k *= 4  # the cap per document left too few: look further down the ranking
+        k *= 4  # the cap per document, or texts that come back, left too few: look further down the ranking
     hits = hits[:query.limit]
     if not whole:
         rows = _stored(connection, path, np.array([hit.seq for hit in hits], np.int64), CHUNK_COLUMNS)
-    return tuple(envelope(rows[hit.seq], {"score": hit.score, "mode": query.mode, "lexical_score": hit.lexical,
-                                          "vector_score": hit.vector}, SEARCH_EFFECT) for hit in hits)
+    chunks = tuple(envelope(rows[hit.seq], {"score": hit.score, "mode": query.mode, "lexical_score": hit.lexical,
+                                            "vector_score": hit.vector}, SEARCH_EFFECT) for hit in hits)
+    return Found(chunks, notes, tuple(tuple(hit.copies) for hit in hits) if query.distinct else ())
 
 
 def _stored(connection: apsw.Connection, path: str, seqs: npt.NDArray[np.int64], columns: str) -> dict[int, tuple[Any, ...]]:
-    """Fetch rows of chunks, by seq; each begins with seq, doc_id and ordinal."""
+    """Fetch rows of chunks, by seq; each begins with `_PLACE_COLUMNS`."""
     table, binding = listed(seqs)
     rows = {row[0]: row for row in sql_rows(
         connection, f"SELECT {columns} FROM {table} a CROSS JOIN rag_chunks c ON c.seq = a.value "
@@ -172,20 +217,26 @@ class _Hit:
     score: float
     lexical: float | None
     vector: float | None
+    copies: list[str]
 
 
 def _in_order(seqs: Sequence[int], stored: Mapping[int, tuple[Any, ...]], ranked: fusion.Ranked, query: Query) -> list[_Hit]:
-    """Sort by score, doc_id and ordinal, and apply the bounds on score and hits per document."""
+    """Sort by score, doc_id and ordinal, apply the bounds on score and hits per document, and put copies to the text they are of."""
     rows = zip(seqs, ranked.score.tolist(), ranked.lexical.tolist(), ranked.vector.tolist(), strict=True)
     hits: list[_Hit] = []
     taken: dict[str, int] = {}
+    texts: dict[str, _Hit] = {}
     for seq, score, words, vector in sorted(rows, key=lambda row: (-row[1], *stored[row[0]][1:3])):
         if query.min_score is not None and score < query.min_score:
             break
-        doc_id = stored[seq][1]
+        _, doc_id, _, source, digest = stored[seq][:5]
+        if query.distinct and digest in texts:
+            texts[digest].copies.append(source)
+            continue
         taken[doc_id] = taken.get(doc_id, 0) + 1
         if query.per_document is None or taken[doc_id] <= query.per_document:
-            hits.append(_Hit(seq, score, _number(words), _number(vector)))
+            hits.append(_Hit(seq, score, _number(words), _number(vector), []))
+            texts[digest] = hits[-1]
     return hits
 
 
@@ -195,8 +246,8 @@ def _number(value: float) -> float | None:
 
 def envelope(row: tuple[Any, ...], found: Mapping[str, Any], effect: str) -> RagChunkEnvelope:
     """Make the envelope of a stored chunk (a row of `CHUNK_COLUMNS`); `found` holds its scores and mode, `effect` made it."""
-    (_seq, doc_id, ordinal, chunk_id, source, text, start_char, end_char, key, start_line, end_line, start_byte, end_byte,
-     digest, page, metadata) = row
+    (_seq, doc_id, ordinal, source, digest, chunk_id, text, start_char, end_char, key, start_line, end_line, start_byte, end_byte,
+     page, metadata) = row
     meta = made(EffectEnvelope, {"effect_name": effect, "provenance_key": key, "approval_label": "", "cache_key": "",
                                  "replay_key": effect})
     return made(RagChunkEnvelope, {

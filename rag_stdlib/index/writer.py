@@ -15,14 +15,14 @@ from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import Failure, fail
-from rag_stdlib.index import changes, content, lexical, multiset, schema, vectors
+from rag_stdlib.index import changes, content, corpora, lexical, multiset, schema, vectors
 from rag_stdlib.index.bulk import insert
 from rag_stdlib.index.prepare import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Prepared, Row, document_row, prepare
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
 from rag_stdlib.records import SourceDocument
-from rag_stdlib.text.chunker import STD_RAG, ChunkOptions, embedded_text
+from rag_stdlib.text.chunker import STD_RAG, ChunkOptions, chunk_text, embedded_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,12 +65,12 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
         Failure: a refusal of the path or file, `embedding_mismatch`, `too_many_chunks`, an `embedder_*` code, `busy`,
             `disk_full`. Whatever it is, the index holds the document as it was before.
     """
-    row = document_row(document, chunk_chars, options)
+    row = document_row(document, chunk_chars, options.name())
     stored = stored_identity(store, path) if embedder else None
     seen = look(store, path, [row], boundary.identified(embedder, stored) if embedder else None)[0]
     if seen.unchanged is not None:
         return Ingested(seen.unchanged, changed=False)
-    prepared = prepare(document, row, chunk_chars, options)
+    prepared = prepare(document, row, chunk_text(document.text, chunk_chars, options=options))
     rows, embedded = embed(embedder, [prepared], seen.known)
     identity = boundary.identified(embedder, stored) if embedder else None  # now the embedder has seen the true dimension
     write(store, path, [prepared], identity, rows)
@@ -165,24 +165,39 @@ def embed(embedder: Embedder | None, group: Sequence[Prepared], known: Vectors) 
 
 
 def write(store: Store, path: str, group: Sequence[Prepared], identity: EmbedderIdentity | None, rows: Matrix | None) -> None:
-    """Store documents of different ids in one transaction, replacing those with their ids; `rows` are their vectors, if any."""
+    """Store documents of different ids in one transaction, replacing those with their ids; `rows` are their vectors, if any.
+
+    Raises:
+        Failure: `corpus_document` for one that belongs to a corpus.
+    """
     doc_ids = [document.doc_id for document in group]
     with store.writing(path, create=True) as connection:
+        corpora.refuse_owned(connection, doc_ids)
         gone = content.stored_members(connection, doc_ids)
-        went, texts = _remove(connection, doc_ids)
-        seqs = _insert(connection, group)
-        # Terms go and come side by side: each statement over several rows in between would have FTS5 write a segment of its own.
-        lexical.remove(connection, texts.items())
-        lexical.append(connection, seqs.start, list(itertools.chain.from_iterable(document.terms for document in group)))
-        if identity is not None and rows is not None:
-            _check_identity(connection, path, identity)
-            prepare_vectors(connection, identity)
-            vectors.add(connection, seqs, rows)
-        content.advance(connection, gone=_sum(gone), come=_sum(document.lanes for document in group),
+        went, texts = remove(connection, doc_ids)
+        seqs = add(connection, path, group, texts, identity, rows)
+        content.advance(connection, gone=total(gone), come=total(document.lanes for document in group),
                         steps=_steps(group, went, seqs))
-        arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE seq >= ?", (seqs.start,))
-        if arrived != len(seqs):
-            raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(seqs)} chunks arrived")
+
+
+def add(connection: apsw.Connection, path: str, group: Sequence[Prepared], gone_texts: Mapping[int, str],
+        identity: EmbedderIdentity | None, rows: Matrix | None) -> range:
+    """Insert documents whose ids are free, inside the caller's transaction; return the seqs of their chunks, in order.
+
+    `gone_texts` are the texts that `remove` took out, whose terms go with the same stroke: each statement over several rows in
+    between would have FTS5 write a segment of its own. The caller counts up the generation.
+    """
+    seqs = _insert(connection, group)
+    lexical.remove(connection, gone_texts.items())
+    lexical.append(connection, seqs.start, list(itertools.chain.from_iterable(document.terms for document in group)))
+    if identity is not None and rows is not None:
+        _check_identity(connection, path, identity)
+        prepare_vectors(connection, identity)
+        vectors.add(connection, seqs, rows)
+    arrived = number(connection, "SELECT count(*) FROM rag_chunks WHERE seq >= ?", (seqs.start,))
+    if arrived != len(seqs):
+        raise fail("internal", tool="rag_ingest", detail=f"{arrived} of {len(seqs)} chunks arrived")
+    return seqs
 
 
 def _insert(connection: apsw.Connection, group: Sequence[Prepared]) -> range:
@@ -211,7 +226,8 @@ def _steps(group: Sequence[Prepared], went: Mapping[str, range | None], seqs: ra
     return steps
 
 
-def _sum(members: Iterable[int]) -> int:
+def total(members: Iterable[int]) -> int:
+    """Add up the lanes of documents."""
     return functools.reduce(multiset.plus, members, multiset.EMPTY)
 
 
@@ -225,7 +241,7 @@ def prepare_vectors(connection: apsw.Connection, identity: EmbedderIdentity) -> 
         schema.set_fact(connection, "embedder", identity.to_json())
 
 
-def _remove(connection: apsw.Connection, doc_ids: Sequence[str]) -> tuple[dict[str, range | None], dict[int, str]]:
+def remove(connection: apsw.Connection, doc_ids: Sequence[str]) -> tuple[dict[str, range | None], dict[int, str]]:
     """Take documents out of every table but the lexical index, inside the caller's transaction.
 
     Returns the seqs that went, for each document that had chunks (None for one whose seqs were no range, as ours always are), and
@@ -245,6 +261,7 @@ def _remove(connection: apsw.Connection, doc_ids: Sequence[str]) -> tuple[dict[s
         if vectors.exists(connection):
             vectors.remove(connection, texts.keys())
         connection.execute("DELETE FROM rag_chunks WHERE doc_id IN (SELECT value FROM json_each(?))", given)
+    corpora.forget(connection, given)
     connection.execute("DELETE FROM rag_documents WHERE id IN (SELECT value FROM json_each(?))", given)
     return {doc_id: _range(numbers) for doc_id, numbers in seqs.items()}, dict(sorted(texts.items()))
 
@@ -260,9 +277,10 @@ def delete(store: Store, path: str, doc_id: str) -> int | None:
         if connection.execute("SELECT 1 FROM rag_documents WHERE id = ?", (doc_id,)).fetchone() is None:
             return None
     with store.writing(path) as connection:
+        corpora.refuse_owned(connection, [doc_id])
         gone = content.stored_members(connection, [doc_id])
-        ranges, texts = _remove(connection, [doc_id])
+        ranges, texts = remove(connection, [doc_id])
         lexical.remove(connection, texts.items())
         went = ranges.get(doc_id, changes.NONE)
-        content.advance(connection, gone=_sum(gone), steps=[(went, changes.NONE)] if went is not None else ())
+        content.advance(connection, gone=total(gone), steps=[(went, changes.NONE)] if went is not None else ())
     return len(texts)

@@ -101,7 +101,7 @@ def test_embedding_keeps_what_was_given_before_a_failure() -> None:
     embedder = EmbedderDouble()
     options = ChunkOptions()
     document = SourceDocument("d", "s", text_of(1, 400))
-    prepared = pipeline.prepare(document, pipeline.document_row(document, 60, options), 60, options)
+    prepared = pipeline.prepare(document, pipeline.document_row(document, 60, options.name()), pipeline.chunk_text(document.text, 60, options=options))
     embedder.fail_after = 300
     known: dict[str, Any] = {}
     with pytest.raises(Failure):

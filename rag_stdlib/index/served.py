@@ -1,0 +1,109 @@
+"""What a provider reads of an index besides searching it: sources, their chunks and bytes, each from the caller's snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import apsw
+import orjson
+
+from rag_stdlib.index import corpora
+from rag_stdlib.index.reader import GET_EFFECT, UNRANKED
+from rag_stdlib.index.search import CHUNK_COLUMNS, envelope
+from rag_stdlib.index.sql import number, rows
+from rag_stdlib.index.texts import stored_text
+from rag_stdlib.records import RagChunkEnvelope
+
+_KEY_DIGITS: Final = 16
+_KEY_START: Final = len("rag_")
+_COLUMNS: Final = "id, source, media_type, metadata, content_sha256, chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stored document without its text. `path` is its source, by which it is asked for; `corpus`: it belongs to one."""
+
+    doc_id: str
+    path: str
+    media_type: str
+    metadata: Mapping[str, Any]
+    content_sha256: str
+    chunks: int
+    corpus: bool
+
+
+def source(connection: apsw.Connection, doc_id: str) -> Source | None:
+    """Return the document with this id."""
+    return next(iter(_sources(connection, f"SELECT {_COLUMNS} FROM rag_documents WHERE id = ?", (doc_id,))), None)
+
+
+def source_by_path(connection: apsw.Connection, path: str) -> Source | None:
+    """Return the document at this path: a corpus's file before all others, then one with this id, then the first of this source."""
+    for doc_id in (corpora.PREFIX + path, path):
+        found = source(connection, doc_id)
+        if found is not None and (found.corpus or doc_id == path):
+            return found
+    statement = f"SELECT {_COLUMNS} FROM rag_documents WHERE source = ? ORDER BY id LIMIT 1"
+    return next(iter(_sources(connection, statement, (path,))), None)
+
+
+def sources_page(connection: apsw.Connection, offset: int, limit: int) -> list[Source]:
+    """Return up to `limit` documents from the `offset`-th on, ordered by id."""
+    return _sources(connection, f"SELECT {_COLUMNS} FROM rag_documents ORDER BY id LIMIT ? OFFSET ?", (limit, offset))
+
+
+def _sources(connection: apsw.Connection, statement: str, bindings: tuple[Any, ...]) -> list[Source]:
+    found = rows(connection, statement, bindings).fetchall()
+    owned = corpora.owned(connection, [row[0] for row in found])
+    return [Source(doc_id, path, media_type, orjson.loads(metadata), digest, chunks, doc_id in owned)
+            for doc_id, path, media_type, metadata, digest, chunks in found]
+
+
+def count(connection: apsw.Connection) -> int:
+    """Return the number of documents."""
+    return number(connection, "SELECT count(*) FROM rag_documents")
+
+
+def document_bytes(connection: apsw.Connection, doc_id: str) -> bytes | None:
+    """Return the very bytes that a document was made from; None for one that is not stored."""
+    kept = corpora.original(connection, doc_id)
+    if kept is not None:
+        return kept
+    text = stored_text(connection, doc_id)
+    return None if text is None else text.encode()
+
+
+def chunk_id(chunk: RagChunkEnvelope) -> str:
+    """Name a chunk by its document and its content: ``DOC_ID#`` and the first 16 hex digits of its provenance key.
+
+    Such a name never comes to stand for another text, and stays when other chunks of the document go.
+    """
+    return f"{chunk.doc_id}#{chunk.provenance_key[_KEY_START:_KEY_START + _KEY_DIGITS]}"
+
+
+def chunk(connection: apsw.Connection, name: str) -> RagChunkEnvelope | None:
+    """Return the chunk of this name, unranked; None where there is none (any more)."""
+    doc_id, hash_sign, digits = name.rpartition("#")
+    if not hash_sign or len(digits) != _KEY_DIGITS:
+        return None
+    found = rows(connection, f"SELECT {CHUNK_COLUMNS} FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
+                 "WHERE c.doc_id = ? AND substr(c.provenance_key, ?, ?) = ? ORDER BY c.ordinal LIMIT 1",
+                 (doc_id, _KEY_START + 1, _KEY_DIGITS, digits))
+    return next((envelope(row, UNRANKED, GET_EFFECT) for row in found), None)
+
+
+def chunks_of(connection: apsw.Connection, doc_id: str, limit: int) -> list[RagChunkEnvelope]:
+    """Return the first `limit` chunks of a document, unranked, in order."""
+    return [envelope(row, UNRANKED, GET_EFFECT) for row in rows(
+        connection, f"SELECT {CHUNK_COLUMNS} FROM rag_chunks c JOIN rag_documents d ON d.id = c.doc_id "
+                    "WHERE c.doc_id = ? ORDER BY c.ordinal LIMIT ?", (doc_id, limit))]
+
+
+def documents_with_topics(connection: apsw.Connection, topics: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the documents that have one of the topics, without regard to case and outer blanks."""
+    wanted = {topic.strip().casefold() for topic in topics}
+    return tuple(doc_id for doc_id, listed in rows(
+        connection, "SELECT id, json_extract(metadata, '$.topics') FROM rag_documents WHERE json_extract(metadata, '$.topics') IS NOT NULL "
+                    "ORDER BY id") if wanted & {topic.strip().casefold() for topic in str(listed).split("\n")})
