@@ -18,7 +18,7 @@ from rag_stdlib.aio import (
     arag_search_many,
     arag_stats,
 )
-from rag_stdlib.config import Config, RagConfig, load_config
+from rag_stdlib.config import Config, CorpusConfig, RagConfig, load_config
 from rag_stdlib.contract.citations import cites
 from rag_stdlib.contract.provenance import chunk_is_grounded, content_sha256, provenance_key
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, carry, compose, deterministic, grant, uses
@@ -67,6 +67,7 @@ __all__ = [
     "ChunkOptions",
     "Compacted",
     "Config",
+    "CorpusConfig",
     "Effect",
     "EffectEnvelope",
     "EmbedderEnvelope",

@@ -1,6 +1,6 @@
 """corvid.toml -> `Config`, strictly.
 
-Read are ``[io]``, ``[rag]`` and ``[effects]``; sections that belong to Corvid's own compiler are let be. An unknown
+Read are ``[io]``, ``[rag]``, ``[corpus]`` and ``[effects]``; sections that belong to Corvid's own compiler are let be. An unknown
 section or key, a wrong type or value, or malformed TOML is one `Failure` that names the line and the nearest right name.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from rag_stdlib.effects import EFFECTS
 from rag_stdlib.errors import Failure, fail
@@ -29,6 +29,8 @@ FILE_NAME: Final = "corvid.toml"
 ROOT_VARIABLE: Final = "CORVID_IO_ROOT"
 OPENAI_VARIABLE: Final = "OPENAI_API_KEY"
 
+Regime: TypeAlias = Literal["pinned", "head"]
+REGIMES: Final[tuple[Regime, ...]] = ("pinned", "head")
 
 _CORVID_SECTIONS: Final = ("http", "mcp", "run", "package", "package-policy", "dependencies", "effect-system")
 
@@ -58,6 +60,13 @@ _SECTIONS: Final[dict[str, dict[str, _Key]]] = {
         "passage_prefix": _Key(str, blank=True),
         "vector_memory_mb": _Key(int, least=1, most=1_048_576),
         "lexical_memory_mb": _Key(int, least=1, most=1_048_576),
+    },
+    "corpus": {
+        "list": _Key(str),
+        "regime": _Key(str, words=REGIMES),
+        "max_repo_mb": _Key(int, least=1, most=1_048_576),
+        "max_file_mb": _Key(int, least=1, most=15),
+        "fetch_timeout_s": _Key(float, least=1, most=86_400),
     },
     "effects": {"grant": _Key(list, words=tuple(sorted(EFFECTS)))},
 }
@@ -94,11 +103,26 @@ class RagConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CorpusConfig:
+    """The [corpus] table: the corpus list, below the root, and whether its entries name commits (pinned) or follow branches (head).
+
+    `max_repo_mb`, `max_file_mb` and `fetch_timeout_s` bound what one repository may cost.
+    """
+
+    list: str = "corpus-repos.json"
+    regime: Regime = "pinned"
+    max_repo_mb: int = 2_000
+    max_file_mb: int = 8
+    fetch_timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """A read configuration. `root` is absolute or None; `grant` holds effect names; `openai_key` never shows in repr."""
 
     root: str | None = None
     rag: RagConfig = field(default_factory=RagConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
     grant: frozenset[str] = frozenset(EFFECTS)
     file: str | None = None
     openai_key: str | None = field(default=None, repr=False)
@@ -143,6 +167,7 @@ def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None
     return Config(
         root=_root_of(data, path.absolute().parent, environment, here),
         rag=rag,
+        corpus=CorpusConfig(**data.get("corpus", {})),
         grant=frozenset(EFFECTS if granted is None else granted),
         file=str(path.absolute()),
         openai_key=_openai_key(rag, environment),

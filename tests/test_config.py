@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rag_stdlib import config as config_module
-from rag_stdlib.config import Config, RagConfig, find_config, load_config
+from rag_stdlib.config import Config, CorpusConfig, RagConfig, find_config, load_config
 from rag_stdlib.errors import Failure
 from rag_stdlib.result import RagError
 
@@ -20,6 +20,7 @@ GOOD = {
     "rag": {"embedder": '"ollama"', "model": '"m"', "endpoint": '"https://h:1/v1"', "mode": '"vector"', "dim": "8", "timeout_s": "2.5",
             "max_batch": "3", "query_prefix": '""', "passage_prefix": '"passage: "', "vector_memory_mb": "7",
             "lexical_memory_mb": "8"},
+    "corpus": {"list": '"repos.json"', "regime": '"head"', "max_repo_mb": "5", "max_file_mb": "2", "fetch_timeout_s": "3.5"},
     "effects": {"grant": '["rag_read"]'},
 }
 
@@ -43,6 +44,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     text = "\n".join(line for section, keys in GOOD.items() for line in (f"[{section}]", *(f"{k} = {v}" for k, v in keys.items())))
     assert load(tmp_path, text) == Config(
         root=str(tmp_path / "data"), grant=frozenset({"rag_read"}), file=str(tmp_path / "corvid.toml"),
+        corpus=CorpusConfig("repos.json", "head", max_repo_mb=5, max_file_mb=2, fetch_timeout_s=3.5),
         rag=RagConfig(embedder="ollama", model="m", endpoint="https://h:1/v1", mode="vector", dim=8, timeout_s=2.5, max_batch=3,
                       query_prefix="", passage_prefix="passage: ", vector_memory_mb=7, lexical_memory_mb=8))
 
@@ -101,7 +103,7 @@ def test_a_value_outside_its_range_is_refused_at_its_line(tmp_path: Path, line: 
 @pytest.mark.parametrize(("text", "number", "words"), [
     ("[oi]\nroot = '.'", 1, "unknown section [oi]; did you mean 'io'?"),
     ("[io]\nroot = '.'\n[ragg]\nembedder = 'local'", 3, "did you mean 'rag'?"),
-    ("\n[observability]\nx = 1", 2, "unknown section [observability] (there are: io, rag, effects)"),
+    ("\n[observability]\nx = 1", 2, "unknown section [observability] (there are: io, rag, corpus, effects)"),
     ("title = 'x'", 1, "unknown section [title]"),
     ("[io]\n\nroots = '.'", 3, "unknown key 'roots' in [io]; did you mean 'root'?"),
     ("[rag]\nembedder = 'local'\nmodell = 'x'", 3, "did you mean 'model'?"),
@@ -283,8 +285,9 @@ def test_each_optional_line_of_the_example_loads_when_it_is_uncommented(tmp_path
     read = load(tmp_path, text, KEY)
     default = load(tmp_path, EXAMPLE.read_text(encoding="utf-8"))
     part = {"io": "root", "effects": "grant"}.get(section)
-    value = getattr(read, part) if part else getattr(read.rag, key)
+    inner = section if section == "corpus" else "rag"
+    value = getattr(read, part) if part else getattr(getattr(read, inner), key)
     if key in {"embedder", "model", "endpoint", "dim", "max_batch"}:
         assert value, "an example of a key without a default"
     else:
-        assert value == (getattr(default, part) if part else getattr(default.rag, key)), "what is commented out is the default"
+        assert value == (getattr(default, part) if part else getattr(getattr(default, inner), key)), "what is commented out is the default"

@@ -7,7 +7,7 @@ sync that was interrupted goes on where it stopped. The switch itself embeds not
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +147,6 @@ def arrange(store: Store, path: str, order: Sequence[str]) -> None:
     if wanted != present:
         with store.writing(path) as connection:
             connection.executemany("UPDATE rag_corpora SET position = ? WHERE id = ?", ((at, repo_id) for repo_id, at in wanted.items()))
-            content.advance(connection)
 
 
 # --- vectors that wait for their switch ---
@@ -162,20 +161,20 @@ def missing_vectors(store: Store, path: str, identity: EmbedderIdentity, digests
                                                       "(SELECT value FROM json_each(?))", (json.dumps(list(wanted)),))}
 
 
-def stored_vectors(store: Store, path: str, identity: EmbedderIdentity, doc_ids: Sequence[str], digests: set[str]) -> writer.Vectors:
-    """Return the vectors of those texts, by digest, that stand in some documents of the index."""
+def lendable(store: Store, path: str, identity: EmbedderIdentity, doc_ids: Sequence[str]) -> dict[str, int]:
+    """Return the texts of some documents, by digest, each with the seq of a chunk; none where the vectors are of another embedder."""
     with store.reading_if_any(path) as connection:
-        if connection is None or schema.stored_identity(connection) != identity or not doc_ids:
+        if connection is None or schema.stored_identity(connection) != identity:
             return {}
-        seqs = {digest: seq for digest, seq in _digests(connection, doc_ids) if digest in digests}
+        return {content_sha256(embedded_text(context, text)): seq for context, text, seq in rows(
+            connection, "SELECT context, text, seq FROM rag_chunks WHERE doc_id IN (SELECT value FROM json_each(?))", (json.dumps(doc_ids),))}
+
+
+def lent(store: Store, path: str, identity: EmbedderIdentity, seqs: Mapping[str, int]) -> writer.Vectors:
+    """Return the vectors of chunks by the digests of their texts, given by the same; those that are there."""
+    with store.reading(path) as connection:
         found = vectors.load_some(connection, list(seqs.values()), identity.dim)
         return {digest: found[seq] for digest, seq in seqs.items() if seq in found}
-
-
-def _digests(connection: apsw.Connection, doc_ids: Sequence[str]) -> Iterator[tuple[str, int]]:
-    for context, text, seq in rows(connection, "SELECT context, text, seq FROM rag_chunks WHERE doc_id IN (SELECT value FROM json_each(?))",
-                                   (json.dumps(doc_ids),)):
-        yield content_sha256(embedded_text(context, text)), seq
 
 
 def stage(store: Store, path: str, identity: EmbedderIdentity, digests: Sequence[str], given: Matrix | Sequence[Any]) -> None:

@@ -38,7 +38,7 @@ MOST_CHARS: Final = 4_000_000
 _CHUNK_BYTES: Final = 1_400  # of a chunk in the file, its vector aside
 _GROUP_SECONDS: Final = 1.0
 _TURN_SECONDS: Final = 50e-6
-_OF_ONE_TEXT: Final = frozenset({"embedder_rejected", "embedder_failed", "embedder_reply", "embedder_input_too_long"})
+OF_ONE_TEXT: Final = frozenset({"embedder_rejected", "embedder_failed", "embedder_reply", "embedder_input_too_long"})
 
 
 def ingest_many(store: Store, path: str, documents: Sequence[SourceDocument], chunk_chars: int, options: ChunkOptions,
@@ -147,7 +147,7 @@ class _Run:
         try:
             rows, _ = embed(self._embedder, group, known)
         except Failure as failure:
-            if failure.error.code in _OF_ONE_TEXT:
+            if failure.error.code in OF_ONE_TEXT:
                 self._blame(group, known)
             raise
         self._write(group, rows)

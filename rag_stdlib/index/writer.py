@@ -21,7 +21,7 @@ from rag_stdlib.index.prepare import CHUNK_COLUMNS, DOCUMENT_COLUMNS, Prepared, 
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
 from rag_stdlib.index.store import Store
-from rag_stdlib.records import SourceDocument
+from rag_stdlib.records import NOTHING, SourceDocument
 from rag_stdlib.text.chunker import STD_RAG, ChunkOptions, chunk_text, embedded_text
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class Look:
 
 
 def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
-           options: ChunkOptions = STD_RAG, embedder: Embedder | None = None) -> Ingested:
+           options: ChunkOptions = STD_RAG, embedder: Embedder | None = None, original: bytes | None = None) -> Ingested:
     """Store a document, replacing the one with the same id; a document that is stored just so already costs one look.
 
     Chunks whose text was embedded before keep their vectors; the others are embedded before the transaction begins.
+    `original` are the bytes that the document was made from, where its text does not give them back.
 
     Raises:
         Failure: a refusal of the path or file, `embedding_mismatch`, `too_many_chunks`, an `embedder_*` code, `busy`,
@@ -73,7 +74,7 @@ def ingest(store: Store, path: str, document: SourceDocument, chunk_chars: int,
     prepared = prepare(document, row, chunk_text(document.text, chunk_chars, options=options))
     rows, embedded = embed(embedder, [prepared], seen.known)
     identity = boundary.identified(embedder, stored) if embedder else None  # now the embedder has seen the true dimension
-    write(store, path, [prepared], identity, rows)
+    write(store, path, [prepared], identity, rows, {document.doc_id: original} if original is not None else {})
     return Ingested(prepared.chunks, changed=True, embedded=embedded, reused=len(prepared.texts) - embedded if embedder else 0)
 
 
@@ -164,7 +165,8 @@ def embed(embedder: Embedder | None, group: Sequence[Prepared], known: Vectors) 
     return (whole if order == list(range(len(whole))) else whole[order]), len(missing)
 
 
-def write(store: Store, path: str, group: Sequence[Prepared], identity: EmbedderIdentity | None, rows: Matrix | None) -> None:
+def write(store: Store, path: str, group: Sequence[Prepared], identity: EmbedderIdentity | None, rows: Matrix | None,
+          originals: Mapping[str, bytes] = NOTHING) -> None:
     """Store documents of different ids in one transaction, replacing those with their ids; `rows` are their vectors, if any.
 
     Raises:
@@ -176,6 +178,8 @@ def write(store: Store, path: str, group: Sequence[Prepared], identity: Embedder
         gone = content.stored_members(connection, doc_ids)
         went, texts = remove(connection, doc_ids)
         seqs = add(connection, path, group, texts, identity, rows)
+        for doc_id, data in originals.items():
+            corpora.keep_original(connection, doc_id, data)
         content.advance(connection, gone=total(gone), come=total(document.lanes for document in group),
                         steps=_steps(group, went, seqs))
 
