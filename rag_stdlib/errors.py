@@ -192,6 +192,8 @@ _ROWS: Final = (
     ErrorSpec("key_file_unsafe", "operator", "the key file {path!r} is not safe to use: {detail}",
               "A private key is a regular file that only its owner can read."),
     ErrorSpec("key_file_invalid", "operator", "{path!r} is no node key file: {detail}", "The seed form of a node key, whole."),
+    ErrorSpec("key_file_io", "operator", "the operating system failed on the key file {path!r}: {detail}",
+              "A read or write below the file system failed."),
     ErrorSpec("key_file_exists", "caller", "there is a file {path!r} already, and a key is never overwritten: {detail}",
               "Choose another name, or move the old key away."),
     # --- configuration and authority ---

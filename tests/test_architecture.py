@@ -23,7 +23,8 @@ LAYERS = [
     ("rag_stdlib", "rag_stdlib.mesh", "rag_stdlib.proof", "rag_stdlib.corpus", "rag_stdlib.tools", "rag_stdlib.edge", "rag_stdlib.aio",
      "rag_stdlib.runtime", "rag_stdlib.options"),
     ("rag_stdlib.index", "rag_stdlib.embed", "rag_stdlib.text"),
-    ("rag_stdlib.contract", "rag_stdlib.effects", "rag_stdlib.config", "rag_stdlib.root", "rag_stdlib.values"),
+    ("rag_stdlib.contract", "rag_stdlib.effects", "rag_stdlib.config", "rag_stdlib.root", "rag_stdlib.values",
+     "rag_stdlib.keyfile"),
     ("rag_stdlib.records",),
     ("rag_stdlib.errors",),
     ("rag_stdlib.result", "rag_stdlib.audit"),
@@ -36,7 +37,7 @@ REPLAY_LAYERS = [
     ("replay.scripts",),
     ("replay.matching", "replay.quarantine", "replay.ambient", "replay.endings", "replay.reports"),
     ("replay.tracefile",),
-    ("replay.redaction", "replay.recorder"),
+    ("replay.redaction", "replay.recorder", "replay.ed25519"),
     ("replay.jsontext",),
     ("replay.errors",),
 ]
@@ -100,7 +101,9 @@ def test_arrows_point_down() -> None:
     ("rag_stdlib.text", "rag_stdlib.embed"), ("rag_stdlib.embed", "rag_stdlib.text"), ("rag_stdlib.text", "rag_stdlib.index"),
     ("rag_stdlib.embed", "rag_stdlib.index"), ("rag_stdlib.contract", "rag_stdlib.root"), ("rag_stdlib.contract", "rag_stdlib.config"),
     ("rag_stdlib.contract", "rag_stdlib.effects"), ("rag_stdlib.root", "rag_stdlib.config"), ("rag_stdlib.index", "rag_stdlib.config"),
-    ("rag_stdlib.embed", "rag_stdlib.config"), ("rag_stdlib.text", "rag_stdlib.root"),
+    ("rag_stdlib.embed", "rag_stdlib.config"), ("rag_stdlib.text", "rag_stdlib.root"), ("rag_stdlib.corpus", "rag_stdlib.mesh"),
+    ("rag_stdlib.corpus", "rag_stdlib.tools"), ("rag_stdlib.index", "rag_stdlib.corpus"), ("rag_stdlib.mesh", "rag_stdlib.corpus.git"),
+    ("rag_stdlib.contract", "rag_stdlib.values"),
 ])
 def test_neighbours_that_know_nothing_of_each_other(one: str, other: str) -> None:
     def below(module: str, package: str) -> bool:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import make_contract
+
 from rag_stdlib import content_sha256, provenance_key
 from rag_stdlib.text.chunker import chunk_text
 from rag_stdlib.text.normalize import index_terms
@@ -50,9 +52,10 @@ def terms() -> list[dict[str, str]]:
 
 
 def main() -> None:
-    """Write both files, in ASCII so that every code point shows."""
+    """Write all files, in ASCII so that every code point shows."""
     for name, cases in (("chunks.json", chunks()), ("terms.json", terms())):
         (HERE / name).write_text(json.dumps(cases, indent=1) + "\n", encoding="ascii")
+    make_contract.write()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code; nothing that goes wrong shows a traceback."""
     try:
         # Takes a moment, in which Ctrl-C counts already. Each module of commands registers its own with the frame.
-        from rag_stdlib.cli import doctor, importing, ingest, manage, recording, search, setup, traces, tracetests  # noqa: F401
+        from rag_stdlib.cli import (  # noqa: F401
+            corpus,
+            corpuskeys,
+            corpusstatus,
+            corpusverify,
+            doctor,
+            importing,
+            ingest,
+            manage,
+            recording,
+            search,
+            setup,
+            traces,
+            tracetests,
+        )
         from rag_stdlib.cli.frame import run
 
         code = run(sys.argv[1:] if arguments is None else arguments)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
-_ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "doctor",
-                 "record", "replay", "test", "trace", "list", "show", "verify", "seal", "diff", "export-otel")
+_ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "doctor",
+                 "add", "sync", "status", "describe", "hash", "sign", "record", "replay", "test", "trace", "list", "show", "verify", "seal", "diff", "export-otel")
 _WORDS: Final = "rag_stdlib.words"  # of the command behind --
 
 

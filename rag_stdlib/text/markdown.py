@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Final
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_DELIMITER_ROW = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+from rag_stdlib.text.mdlines import FENCE, delimiter_cells, fence_closing, flat
+
+_FENCE = re.compile(rf" {{0,3}}({FENCE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +75,33 @@ def _around(spans: tuple[tuple[int, int], ...], position: int) -> tuple[int, int
     return None
 
 
-def _lines(text: str) -> list[tuple[int, int]]:
+def _lines(flat_text: str) -> list[tuple[int, int]]:
     """Return the (start, end) of each line, its break included."""
-    breaks = [match.end() for match in re.finditer(r"\r\n|\r|\n", text)]
-    if not breaks or breaks[-1] < len(text):
-        breaks.append(len(text))
+    breaks = [match.end() for match in re.finditer("\n", flat_text)]
+    if not breaks or breaks[-1] < len(flat_text):
+        breaks.append(len(flat_text))
     return list(zip([0, *breaks], breaks, strict=False))
 
 
 def scan(text: str) -> Blocks:
     """Find the fences and tables of a Markdown text in one pass over its lines."""
-    lines = _lines(text)
+    source = flat(text)
+    lines = _lines(source)
     fences: list[tuple[int, int]] = []
     rows: list[tuple[int, int]] = []
     tables: list[tuple[int, int, str]] = []
     number = 0
     while number < len(lines):
         begin, end = lines[number]
-        opening = _FENCE.match(text, begin, end)
+        opening = _FENCE.match(source, begin, end)
         if opening:
-            number = _close_fence(text, lines, number, opening.group(1))
-            fences.append((begin, lines[number - 1][1]))
-        elif "|" in text[begin:end] and _is_delimiter(text, lines, number + 1):
+            closing = fence_closing(opening[1]).search(source, end)
+            behind = closing.end() if closing else len(source)  # an unclosed block ends the text
+            fences.append((begin, behind))
+            number = bisect_left(lines, behind, key=lambda line: line[1]) + 1
+        elif "|" in source[begin:end] and number + 1 < len(lines) and delimiter_cells(source[slice(*lines[number + 1])]):
             last = number + 2
-            while last < len(lines) and "|" in text[slice(*lines[last])]:
+            while last < len(lines) and "|" in source[slice(*lines[last])]:
                 last += 1
             rows += [(begin, lines[number + 1][1]), *lines[number + 2:last]]
             tables.append((lines[number + 1][1], lines[last - 1][1], text[begin:lines[number + 1][1]].strip()))
@@ -105,19 +109,3 @@ def scan(text: str) -> Blocks:
         else:
             number += 1
     return Blocks(text, tuple(fences), tuple(rows), tuple(tables))
-
-
-def _close_fence(text: str, lines: list[tuple[int, int]], number: int, mark: str) -> int:
-    """Return the number of the line behind the block that line `number` opens; an unclosed block ends the text."""
-    closing = re.compile(rf" {{0,3}}{re.escape(mark[0])}{{{len(mark)},}}\s*$")
-    for inner in range(number + 1, len(lines)):
-        if closing.match(text[slice(*lines[inner])]):
-            return inner + 1
-    return len(lines)
-
-
-def _is_delimiter(text: str, lines: list[tuple[int, int]], number: int) -> bool:
-    if number >= len(lines):
-        return False
-    line = text[slice(*lines[number])].rstrip("\r\n")
-    return "-" in line and _DELIMITER_ROW.fullmatch(line) is not None

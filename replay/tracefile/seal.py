@@ -8,7 +8,6 @@ it stands without the seal. The seal does not say when the run was, nor that the
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import shlex
 import stat
@@ -17,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from replay import ed25519
 from replay.errors import ReplayError, TraceError
 from replay.jsontext import decode, encode
 from replay.tracefile import chain
@@ -67,7 +67,11 @@ def load_private(path: str | os.PathLike[str]) -> Ed25519PrivateKey:
 
 
 def load_public(path: str | os.PathLike[str]) -> Ed25519PublicKey:
-    """Read a public key that `make_key` wrote."""
+    """Read a public key that `make_key` wrote.
+
+    Raises:
+        ReplayError: there is no such file, or it holds no Ed25519 key, or one under which a seal would say nothing.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -79,7 +83,10 @@ def load_public(path: str | os.PathLike[str]) -> Ed25519PublicKey:
         raise ReplayError(f"key {os.fspath(path)!r}: this is no public key in PEM form") from None
     if not isinstance(key, Ed25519PublicKey):
         raise ReplayError(f"key {os.fspath(path)!r}: traces are sealed with Ed25519 keys; this is another kind")
-    return key
+    try:
+        return ed25519.public_key(key.public_bytes_raw())
+    except ed25519.KeyRefused as refused:
+        raise ReplayError(f"key {os.fspath(path)!r}: {refused}") from None
 
 
 def key_id(key: Ed25519PublicKey) -> str:
@@ -118,18 +125,27 @@ def make_seal(key: Ed25519PrivateKey, digest: str) -> bytes:
 
 def problem_of_seal(key: Ed25519PublicKey, seal: dict[str, Any], line: bytes) -> str:
     """Say why the seal on a whole line is not one that `key` made over it, or ""."""
-    from cryptography.exceptions import InvalidSignature
-
     if seal.get("alg") != ALGORITHM:
         return f"the seal is of the unknown kind {seal.get('alg')!r}"
     if seal.get("key_id") != key_id(key):
         return f"the trace was sealed with the key {seal.get('key_id')!r}, not with {key_id(key)!r}"
-    hashed, _ = chain.unseal(line)
     try:
-        key.verify(base64.b64decode(str(seal.get("signature")), validate=True), _CONTEXT + sha256(hashed).hexdigest().encode())
-    except (InvalidSignature, binascii.Error):
+        ed25519.public_key(key.public_bytes_raw())
+    except ed25519.KeyRefused as refused:
+        return f"the key {key_id(key)!r} cannot vouch for a trace: {refused}"
+    hashed, _ = chain.unseal(line)
+    if not ed25519.verify(key, _signature(seal), _CONTEXT + sha256(hashed).hexdigest().encode()):
         return "the seal does not fit: the trace was changed after it was sealed"
     return ""
+
+
+def _signature(seal: dict[str, Any]) -> bytes:
+    """Return the signature of a seal; where none can be read, one that never fits."""
+    text = seal.get("signature")
+    try:
+        return ed25519.strict_base64(text) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
 
 
 def check_sealable(path: str | os.PathLike[str]) -> None:

@@ -4,16 +4,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import typer.main
 
 from rag_stdlib.cli import main
 from rag_stdlib.embed import Embedder
@@ -42,6 +44,16 @@ class Spawn(Protocol):
     """A command run as a process."""
 
     def __call__(self, *arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]: ...
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tree_is_made_once() -> Iterator[None]:
+    """Keep the tree of commands, which the toolkit makes anew at each call: that takes longer than most commands here."""
+    with pytest.raises(SystemExit):
+        main(["--version"])  # every command is registered
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from interrupting import interrupt_second_document
 Write = Callable[..., Path]
 Rag = Any  # see conftest
 
-FILES = 4000
+FILES = 2500
 BATCH = 1024  # files at most: each makes two chunks or more
 
 

@@ -321,7 +321,7 @@ class TestSpans:
                 pass
 
         server = HTTPServer(("127.0.0.1", 0), Collector)
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", asked
         server.shutdown()

@@ -64,7 +64,7 @@ def test_r98_a_wait_beyond_the_deadline_is_given_up_at_once(server: ProviderServ
 def test_r97_a_fault_that_lasts_ends_with_the_deadline(server: ProviderServer, make: Make, status: int, code: str) -> None:
     server.script = lambda _asked: said(status, "later")
     began = time.monotonic()
-    error = error_of(lambda: make("openai", timeout_s=1.5).embed(["a"], "query"))
+    error = error_of(lambda: make("openai", timeout_s=0.7).embed(["a"], "query"))
     assert error.code == code
     assert time.monotonic() - began < 10
     assert len(server.asked) > 5

@@ -36,6 +36,7 @@ from rag_stdlib.options import QueryOptions
 from rag_stdlib.root import Root
 
 TESTS = Path(__file__).parent.parent
+SECONDS = 7  # some hundred transactions of eight processes on two processors
 READER = """
 import sys, time
 sys.path.insert(0, {tests!r})
@@ -82,13 +83,14 @@ print(json.dumps([have, busy, bad]))
 
 
 def start(program: str, **values: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", program.format(tests=str(TESTS), **values)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", program.format(tests=str(TESTS), **values)], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
 def test_r26_four_writing_and_four_reading_processes_lose_nothing(tmp_path: Path) -> None:
-    writers = [start(WRITER, root=str(tmp_path), seconds=20, number=number) for number in range(4)]
-    readers = [start(READER, root=str(tmp_path), seconds=20) for _ in range(4)]
+    writers = [start(WRITER, root=str(tmp_path), seconds=SECONDS, number=number) for number in range(4)]
+    readers = [start(READER, root=str(tmp_path), seconds=SECONDS) for _ in range(4)]
     written = [json.loads(child.communicate(timeout=100)[0]) for child in writers]
     read = [child.communicate(timeout=100)[0] for child in readers]
     assert sum(busy for _, busy, _ in written) <= 4  # each a bounded wait of ten seconds, and an Err that says so
@@ -113,25 +115,31 @@ def test_r26_four_writing_and_four_reading_processes_lose_nothing(tmp_path: Path
 
 def test_r33_r34_eight_processes_make_one_file_at_once(tmp_path: Path) -> None:
     program = """
-import sys, time
+import sys
 sys.path.insert(0, {tests!r})
 from embedder_double import EmbedderDouble
 from rag_stdlib import Config, Runtime, rag_ingest
 import numpy, sqlite_vec
 with Runtime(Config(), root={root!r}, embedder=EmbedderDouble()):
     rag_ingest("warm{number}.db", "d", "s", "warm", 10)
-    time.sleep(max(0.0, {at} - time.time()))
+    print("ready", flush=True)
+    sys.stdin.readline()
     for turn in range(5):
         for name in "abc":
             result = rag_ingest(name + str(turn) + ".db", "doc{number}", "s", "written by number {number}", 10)
             assert result.is_ok, result
 """
-    at = time.time() + 4.0
-    children = [start(program, root=str(tmp_path), number=number, at=at) for number in range(8)]
-    assert [child.wait(60) for child in children] == [0] * 8
+    children = [start(program, root=str(tmp_path), number=number) for number in range(8)]
     for child in children:
         assert child.stdout is not None
-        child.stdout.close()
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate(timeout=60)
+    assert [child.returncode for child in children] == [0] * 8
     with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble()):
         for turn in range(5):
             for name in "abc":
@@ -143,7 +151,7 @@ with Runtime(Config(), root={root!r}, embedder=EmbedderDouble()):
 def test_r30_threads_share_one_runtime(hybrid: Runtime) -> None:
     def work(number: int) -> list[str]:
         wrong = []
-        for turn in range(25):
+        for turn in range(15):
             name = f"t{number}-{turn % 5}"
             wrong += [str(r.error) for r in (rag_ingest(PATH, name, "s", text_of(name, turn), 60),) if isinstance(r, Err)]
             found = rag_query(PATH, f"Sentence of {name}", 500, QueryOptions(mode=("lexical", "vector")[turn % 2]))

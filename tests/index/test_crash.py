@@ -102,7 +102,7 @@ def test_r4_killed_fifty_times_at_random_moments(tmp_path: Path) -> None:
     state: dict[str, int] = {}
     steps = 0
     for seed in range(50):
-        log = run_and_kill(tmp_path, seed, rng.uniform(0.0, 0.25))
+        log = run_and_kill(tmp_path, seed, rng.uniform(0.0, 0.15))
         steps += len(log)
         held(tmp_path, state, follow(state, log))
     assert steps > 50

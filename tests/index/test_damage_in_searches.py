@@ -19,6 +19,7 @@ from rag_stdlib.index.resident.cache import RESIDENTS
 DIM = 8
 OPTIONS: list[dict[str, Any]] = [{}, {"doc_id": "d1"}, {"per_document": 1}]
 QUERIES = ("alpha beta1", "gamma")
+Answers = dict[tuple[Any, ...], Any]
 REFUSALS = ("index_corrupt", "vectors_missing", "embedding_mismatch", "index_too_new", "not_an_index")
 
 STATEMENTS = [
@@ -72,9 +73,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def answers(root: Path, *, resident: bool) -> dict[tuple[Any, ...], Any]:
+def answers(root: Path, *, resident: bool) -> Answers:
     """Ask everything; an Err by its code."""
-    found: dict[tuple[Any, ...], Any] = {}
+    found: Answers = {}
     with Runtime(Config(), root=root, embedder=EmbedderDouble(dim=DIM), resident=resident):
         for mode in MODES:
             for number, options in enumerate(OPTIONS):
@@ -85,9 +86,14 @@ def answers(root: Path, *, resident: bool) -> dict[tuple[Any, ...], Any]:
     return found
 
 
-def compare(sound: Path, damaged: Path, what: str) -> None:
+@pytest.fixture(scope="module")
+def right(sound: Path) -> Answers:
+    """What the sound index answers."""
+    return answers(sound, resident=False)
+
+
+def compare(right: Answers, damaged: Path, what: str) -> None:
     """Hold the answers from memory against those from the file and against those before the damage."""
-    right = answers(sound, resident=False)
     from_memory, from_file = answers(damaged, resident=True), answers(damaged, resident=False)
     for key, answer in from_memory.items():
         other = from_file[key]
@@ -107,12 +113,12 @@ def damage(file: Path, statement: str) -> None:
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("asked_before", [True, False])
-def test_damage_by_a_statement(sound: Path, tmp_path: Path, statement: str, asked_before: bool) -> None:
+def test_damage_by_a_statement(sound: Path, right: Answers, tmp_path: Path, statement: str, asked_before: bool) -> None:
     shutil.copy(sound / PATH, tmp_path / PATH)
     if asked_before:
         assert "index_corrupt" not in answers(tmp_path, resident=True).values()
     damage(tmp_path / PATH, statement)
-    compare(sound, tmp_path, statement)
+    compare(right, tmp_path, statement)
 
 
 JOURNAL = [
@@ -147,7 +153,7 @@ BLOBS = [("rag_vectors_chunks", "validity", "chunk_id"), ("rag_vectors_chunks", 
 
 @pytest.mark.parametrize(("table", "column", "key"), BLOBS)
 @pytest.mark.parametrize("seed", range(6))
-def test_flipped_bits(sound: Path, tmp_path: Path, table: str, column: str, key: str, seed: int) -> None:
+def test_flipped_bits(sound: Path, right: Answers, tmp_path: Path, table: str, column: str, key: str, seed: int) -> None:
     rng = random.Random(f"{table}{column}{seed}")
     for turn in range(4):
         root = tmp_path / str(turn)
@@ -161,7 +167,7 @@ def test_flipped_bits(sound: Path, tmp_path: Path, table: str, column: str, key:
         flipped[at] ^= 1 << rng.randrange(8)
         connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (bytes(flipped), row))
         connection.close()
-        compare(sound, root, f"{table}.{column} of {row}, byte {at}: {value[at]} -> {flipped[at]}")
+        compare(right, root, f"{table}.{column} of {row}, byte {at}: {value[at]} -> {flipped[at]}")
 
 
 @pytest.mark.parametrize("seed", range(25))

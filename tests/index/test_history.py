@@ -28,9 +28,9 @@ MODES: tuple[Mode, ...] = ("lexical", "vector", "hybrid")
 
 
 def answers(limits: tuple[int, ...] = (1, 10, 3, 10, 25, 7, 2, 10, 1, 5_000)) -> str:
-    """200 queries in three modes, as JSON."""
+    """80 queries in three modes, as JSON."""
     lines = []
-    for number, query in enumerate(queries(200, seed=3)):
+    for number, query in enumerate(queries(80, seed=3)):
         for mode in MODES:
             found = rag_query(PATH, query, limits[number % len(limits)], QueryOptions(mode=mode)).unwrap()
             lines.append(json.dumps([chunk.to_dict() for chunk in found], allow_nan=False))
@@ -65,7 +65,7 @@ def test_r21_r64_four_histories_give_byte_equal_answers(tmp_path: Path) -> None:
     told = {history: tell(tmp_path / history, history)
             for history in ("as given", "shuffled", "shuffled again", "eventful")}
     assert len(set(told.values())) == 1
-    assert told["as given"].count('"doc_id"') > 3_000
+    assert told["as given"].count('"doc_id"') > 1_000
 
 
 def test_r21_ties_at_the_cut_are_resolved_by_id_and_ordinal(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from rag_stdlib import (
 )
 from rag_stdlib.errors import fail
 from rag_stdlib.index import lexical, pipeline, vectors, writer
+from rag_stdlib.text import chunker
 
 
 def held(runtime: Runtime, dim: int = 32) -> tuple[list[Any], list[Any], dict[str, bytes]]:
@@ -159,10 +160,11 @@ def test_the_writing_thread_is_in_the_callers_context(tmp_path: Path, monkeypatc
     assert seen == ["the caller's"]
 
 
-def test_a_document_that_cannot_be_taken_is_named(tmp_path: Path) -> None:
+def test_a_document_that_cannot_be_taken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunker, "MAX_CHUNKS", 100)
     with Runtime(Config(), root=tmp_path):
         for bad, code in ((SourceDocument("b", "s", "a\0b"), "text_nul"), (SourceDocument(" ", "s", "t"), "invalid_doc_id"),
-                          (SourceDocument("b", "s", "w " * 200_001), "too_many_chunks")):
+                          (SourceDocument("b", "s", "w " * 101), "too_many_chunks")):
             assert not rag_stats(PATH).is_ok, "nothing was made"
             refused = rag_ingest_many(PATH, [SourceDocument("a", "s", "fine"), bad], 1)
             assert isinstance(refused, Err)

@@ -40,7 +40,7 @@ class Counting(BaseHTTPRequestHandler):
 def server() -> Iterator[HTTPServer]:
     with HTTPServer(("127.0.0.1", 0), Counting) as made:
         made.hits = 0  # type: ignore[attr-defined]
-        thread = threading.Thread(target=made.serve_forever, daemon=True)
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         yield made
         made.shutdown()

@@ -239,7 +239,7 @@ def test_threads_that_set_variables_lose_none(monkeypatch: pytest.MonkeyPatch) -
 
     def run(number: int) -> None:
         start.wait()
-        for at in range(50):
+        for at in range(15):
             secret = f"thread-{number}-secret-{at}"
             os.environ[f"THREAD{number}_TOKEN"] = secret
             if redactor.text(secret) != REDACTED:
@@ -324,7 +324,7 @@ def test_hiding_while_other_threads_redact_loses_nothing() -> None:
     wrong: list[str] = []
 
     def run(number: int) -> None:
-        for at in range(40):
+        for at in range(20):
             secret = f"thread-{number}-secret-{at}"
             hide(secret)
             if secret.encode() in redactor.json(encode([secret])):

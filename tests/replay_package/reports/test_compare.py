@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tracing import call, counting, create, plain_run, record, small_bodies, write_events
 
 from replay.errors import TraceError
+from replay.reports import compare as comparing
 from replay.reports.align import align
 from replay.reports.compare import normalised, same_run, side_by_side
 from replay.reports.display import columns
@@ -272,16 +273,20 @@ def test_results_that_differ_in_key_order_only_are_alike(tmp_path: Path) -> None
     assert side_by_side(one, other)[1]
 
 
-def test_streams_of_many_calls_are_aligned_by_position(tmp_path: Path) -> None:
+def test_streams_of_many_calls_are_aligned_by_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "LIMIT", 1_000)
+    monkeypatch.setattr(align, "__defaults__", (1_000,))
+
     def run(name: str, numbers: Iterable[int]) -> Path:
         calls = ({"kind": "tool_call", "tool": "t", "args": [number]} for number in numbers)
         return write_events(tmp_path / name, plain_run(*(event for one in calls for event in (one, {"kind": "tool_result", "tool": "t", "result": 0}))))
 
-    left = run("left.jsonl", range(5200))
-    right = run("right.jsonl", [-1, *range(3000), *range(3003, 5199), -2])
+    left = run("left.jsonl", range(1200))
+    right = run("right.jsonl", [-1, *range(700), *range(703, 1199), -2])
     text, equal = side_by_side(left, right, 200)
     assert not equal
-    assert "5,196 calls alike, 1 with other arguments (~), 3 only left (<), 1 only right (>)." in text
+    assert "1,196 calls alike, 1 with other arguments (~), 3 only left (<), 1 only right (>)." in text
+    assert "Where more than 1,000 calls lie" in text
     assert "calls are aligned by position." in text
     assert len(text.split("\n")) < 40
 

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import x25519
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from tracing import chained, create, events_of, plain_run, record, write_events
 
 from replay.errors import ReplayError, TraceError
+from replay.tracefile import chain
 from replay.tracefile import seal as sealing
 from replay.tracefile.seal import (
     check_sealable,
@@ -149,6 +150,7 @@ def test_a_trace_that_shrinks_while_it_is_copied_is_no_sealed_trace(tmp_path: Pa
 @pytest.mark.parametrize(("change", "reason"), [
     ({"alg": "none"}, "unknown kind 'none'"), ({"key_id": "0" * 16}, "sealed with the key '0000000000000000'"),
     ({"signature": "AA=="}, "does not fit"), ({"signature": "!"}, "does not fit"), ({"signature": None}, "does not fit"),
+    ({"signature": "é"}, "does not fit"), ({"signature": ["A"]}, "does not fit"),
 ])
 def test_a_seal_is_checked_in_all_its_parts(tmp_path: Path, key: Ed25519PrivateKey, change: dict[str, str], reason: str) -> None:
     path = record(tmp_path / "t.jsonl", seal_key=key)
@@ -156,6 +158,32 @@ def test_a_seal_is_checked_in_all_its_parts(tmp_path: Path, key: Ed25519PrivateK
     good = json.loads(line)["seal"]
     assert problem_of_seal(key.public_key(), good, line) == ""
     assert reason in problem_of_seal(key.public_key(), {**good, **change}, line)
+
+
+def test_a_signature_that_is_spelt_a_second_way_does_not_fit(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    line = record(tmp_path / "t.jsonl", seal_key=key).read_bytes().split(b"\n")[-2]
+    good = json.loads(line)["seal"]
+    text = good["signature"]
+    assert text.endswith("==")
+    spare = text[:-3] + chr(ord(text[-3]) + 1) + "=="  # the last letter's lowest bits are part of no byte
+    assert base64.b64decode(spare) == base64.b64decode(text)
+    for other in (spare, text[:-2], text + "=", f"{text[:8]}\n{text[8:]}", f" {text}", f"{text}\n", f"{text[:8]}!{text[8:]}"):
+        assert "does not fit" in problem_of_seal(key.public_key(), {**good, "signature": other}, line)
+
+
+def test_under_a_key_of_small_order_no_trace_is_vouched_for(tmp_path: Path) -> None:
+    weak = Ed25519PublicKey.from_public_bytes(b"\1" + bytes(31))
+    path = record(tmp_path / "t.jsonl")
+    signature = b"\1" + bytes(63)
+    weak.verify(signature, b"whatever is signed")
+    seal = {"alg": "ed25519", "key_id": key_id(weak), "signature": base64.b64encode(signature).decode()}
+    *others, last = path.read_bytes().split(b"\n")[:-1]
+    sealed = chain.with_seal(chain.unseal(last)[0], json.dumps(seal, separators=(",", ":")).encode())
+    path.write_bytes(b"\n".join([*others, sealed + chain.end(sealed)[0], b""]))
+    assert verify_trace(path).seal == "unchecked"
+    verdict = verify_trace(path, weak)
+    assert (verdict.ok, verdict.seal) == (False, "invalid")
+    assert "cannot vouch for a trace: this is a point of small order" in verdict.problem
 
 
 # --- keys ---
@@ -208,3 +236,17 @@ def test_what_is_no_key_is_refused_with_the_reason(tmp_path: Path) -> None:
         with pytest.raises(ReplayError, match=reason) as caught:
             load_public(tmp_path / name)
         assert "cryptography" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("raw", "reason"), [
+    (b"\1" + bytes(31), "this is a point of small order, under which anyone can sign"), (bytes(32), "this is a point of small order"),
+    (b"\xf0" + b"\xff" * 30 + b"\x7f", "this is not the canonical encoding of a point"), (b"\2" + bytes(31), "this is no point of the curve"),
+    (bytes(31), "this is no public key in PEM form"), (bytes(33), "this is no public key in PEM form"),
+])
+def test_a_key_file_whose_key_binds_nobody_is_refused(tmp_path: Path, raw: bytes, reason: str) -> None:
+    file = tmp_path / "key.pub"
+    prefix = bytes.fromhex(f"30{len(raw) + 10:02x}300506032b657003{len(raw) + 1:02x}00")  # RFC 8410, section 4
+    file.write_text(f"-----BEGIN PUBLIC KEY-----\n{base64.b64encode(prefix + raw).decode()}\n-----END PUBLIC KEY-----\n")
+    with pytest.raises(ReplayError) as caught:
+        load_public(file)
+    assert str(caught.value).startswith(f"key '{file}': {reason}")

@@ -1,0 +1,95 @@
+"""Bringing an index to where its corpus list says: every repository whole at its commit, and none that the list does not name.
+
+Each repository is switched in one transaction of its own (see `index.corpuswrite`), so that whoever reads meanwhile sees it wholly
+as it was or wholly as it is; one that fails stays as it was and keeps no other from moving.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from rag_stdlib.corpus.git import GitFailure, Mirror
+from rag_stdlib.corpus.listfile import ListedRepo
+from rag_stdlib.corpus.places import SyncPlace
+from rag_stdlib.corpus.reposync import RepoReport, RepoSync, SyncLimits
+from rag_stdlib.corpus.status import Told, Watch
+from rag_stdlib.effects import RAG_READ, RAG_WRITE, refusal
+from rag_stdlib.errors import Failure
+from rag_stdlib.index import corpora, corpuswrite
+from rag_stdlib.records import Record
+from rag_stdlib.runtime import Runtime
+
+DEFAULT_LIMITS: Final = SyncLimits()
+
+
+@dataclass(frozen=True)
+class SyncReport(Record):
+    """What a sync did: a report for each repository of the list, in its order, then those that were taken out."""
+
+    repos: tuple[RepoReport, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether every repository of the list is served as it says."""
+        return all(repo.outcome != "failed" for repo in self.repos)
+
+
+def sync(runtime: Runtime, index: str, listed: Sequence[ListedRepo], *, limits: SyncLimits = DEFAULT_LIMITS,
+         told: Told = lambda _repo, _file, _done, _total: None, clock: Callable[[], float] = time.time) -> SyncReport:
+    """Sync an index with a corpus list; `told` hears the repository, the file, and the bytes done and in all.
+
+    Raises:
+        Failure: `effect_not_granted`, `corpus_busy`, and refusals of the index. What fails for one repository is in its report.
+    """
+    for effect in (RAG_READ, RAG_WRITE):
+        refused = refusal("rag corpus sync", (effect,), runtime.config.grant)
+        if refused is not None:
+            raise Failure(refused)
+    place = SyncPlace(runtime.root, index)
+    with runtime.store.reading_if_any(index):
+        pass  # an index that is refused is refused before anything is fetched
+    with place.locked():
+        watch = Watch(place.status, clock, told)
+        watch.begin(len(listed))
+        try:
+            removed = _remove_others(runtime, index, {repo.id for repo in listed}, watch)
+            reports = []
+            for position, repo in enumerate(listed):
+                reports.append(RepoSync(runtime, index, place, repo, position, limits, watch).run())
+                watch.counts.repos_done += 1
+            _tidy(runtime, index, place, [repo.id for repo in listed])
+        finally:
+            watch.end()
+        report = SyncReport((*reports, *removed))
+        if report.clean:
+            corpuswrite.unstage(runtime.store, index)
+    return report
+
+
+def _remove_others(runtime: Runtime, index: str, listed: set[str], watch: Watch) -> list[RepoReport]:
+    """Take out the repositories that are served and not listed any more."""
+    with runtime.store.reading_if_any(index) as connection:
+        served = corpora.repos(connection) if connection is not None else []
+    removed = []
+    for repo in served:
+        if repo.id not in listed:
+            gone = corpuswrite.remove_repo(runtime.store, index, repo.id)
+            watch.stored()
+            removed.append(RepoReport(repo.id, "removed", "", repo.commit, gone=gone))
+    return removed
+
+
+def _tidy(runtime: Runtime, index: str, place: SyncPlace, order: Sequence[str]) -> None:
+    """Put what is served into the list's order, and let go of mirrors that nobody needs."""
+    with runtime.store.reading_if_any(index) as connection:
+        present = connection is not None
+    if present:
+        corpuswrite.arrange(runtime.store, index, order)
+    for repo_id, path in place.mirrors().items():
+        if repo_id not in order:
+            with suppress(GitFailure):  # what cannot be deleted now is tried again by the next sync
+                Mirror(path, "/").remove()

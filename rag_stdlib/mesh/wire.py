@@ -1,0 +1,172 @@
+"""What a payload may hold, checked before it is handed to any transport, so that all of them carry the same values unchanged.
+
+The mesh carries text, integers of 64 bits, finite floats, null, byte strings, lists, and maps with text keys (Macula's wire rules). There
+are no booleans; 1 and 0 stand for them. What some peer would read as another value is refused with its place in the payload: numpy's
+scalars, text that is no Unicode, and a map of exactly ``{"$bytes": …}``, which is how some of them write a byte string in JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from typing import Final, cast
+
+from rag_stdlib.contract.cbor import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Value, decode, encode
+from rag_stdlib.mesh.errors import PayloadRefused
+
+BYTES_KEY: Final = "$bytes"
+
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_FLOAT: Final = 9  # bytes; floats are always binary64
+_HEADS: Final = (1, 2, 3, 5, 9)  # bytes a head takes, and the largest arguments of all but the last (RFC 8949 §3)
+_ARGUMENTS: Final = (23, 0xFF, 0xFFFF, 0xFFFF_FFFF)
+_SHOWN_KEY: Final = 60  # characters of a key in a place
+_SHOWN_PARTS: Final = 8  # parts of a place from either end
+
+
+def outgoing(value: object) -> Value:
+    """Return a payload as plain values that share nothing with `value`: tuples as lists, subclasses of str and dict as such.
+
+    Raises:
+        PayloadRefused: a value that the mesh does not carry, with its place (``hits[3].meta.flag is a boolean; …``); or, as
+            ``payload_too_large``, one whose CBOR takes more than a frame of 16,777,215 bytes.
+    """
+    try:
+        return _Load().take(value, 0)
+    except _Unfit as unfit:
+        raise PayloadRefused(f"{_place(unfit.path)} {unfit.words}") from None
+
+
+def pack(value: object) -> bytes:
+    """Write a payload as deterministic CBOR; raises as `outgoing` does."""
+    return encode(outgoing(value))
+
+
+def unpack(data: bytes) -> Value:
+    """Read a payload that a peer wrote; raises `rag_stdlib.contract.cbor.CborError` for anything but strict CBOR."""
+    return decode(data)
+
+
+class _Unfit(Exception):  # noqa: N818 - a verdict on its way out of the walk, which adds the place
+    """A value that the mesh does not carry; `path` grows from the inside out."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+        self.path: list[str | int] = []
+
+
+class _Load:
+    """A walk through one payload; `size` counts the bytes of its CBOR so far, `items` its values and keys."""
+
+    __slots__ = ("items", "size")
+
+    def __init__(self) -> None:
+        self.items = self.size = 0
+
+    def take(self, value: object, depth: int) -> Value:
+        if isinstance(value, dict):
+            return self._map(value, depth + 1)
+        if isinstance(value, (list, tuple)):
+            return self._list(value, depth + 1)
+        return self._scalar(value)
+
+    def _scalar(self, value: object) -> str | int | float | bytes | None:
+        kind = type(value)
+        if isinstance(value, str) and kind.__module__ != "numpy":
+            return self._text(value)
+        if kind is float or kind is int:
+            self._add(_number_size(cast("int | float", value)))
+        elif kind is bytes:
+            self._add(_sized(len(cast("bytes", value))))
+        elif value is None:
+            self._add(1)
+        elif kind is bool:
+            raise _Unfit("is a boolean; the mesh carries 1 and 0")
+        else:
+            raise _Unfit(f"is of type {_kind(value)}; the mesh carries text, plain numbers, null, bytes, lists and maps")
+        return cast("int | float | bytes | None", value)
+
+    def _text(self, value: str) -> str:
+        try:
+            size = len(value) if value.isascii() else len(value.encode())
+        except UnicodeEncodeError as error:
+            raise _Unfit(f"holds a lone surrogate at character {error.start}; it is no Unicode text") from None
+        self._add(_sized(size))
+        return str.__str__(value)
+
+    def _list(self, value: list[object] | tuple[object, ...], depth: int) -> Value:
+        self._enter(len(value), depth)
+        taken: list[Value] = []
+        for item in value:
+            try:
+                taken.append(self.take(item, depth))
+            except _Unfit as unfit:
+                unfit.path.append(len(taken))
+                raise
+        return taken
+
+    def _map(self, value: dict[object, object], depth: int) -> Value:
+        if value.keys() == {BYTES_KEY}:
+            raise _Unfit(f'is a map of exactly {{"{BYTES_KEY}": …}}, which peers read as a byte string; send bytes, or name the key otherwise')
+        self._enter(len(value), depth)
+        taken: dict[str | int, Value] = {}
+        for key, item in value.items():
+            if not isinstance(key, str) or type(key).__module__ == "numpy":
+                raise _Unfit(f"has a key of type {_kind(key)}; keys are text")
+            try:
+                name = self._text(key)
+                if name in taken:
+                    raise _Unfit("stands twice in its map")
+                taken[name] = self.take(item, depth)
+            except _Unfit as unfit:
+                unfit.path.append(str.__str__(key))
+                raise
+        return taken
+
+    def _enter(self, count: int, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise _Unfit(f"lies deeper than {MAX_DEPTH} levels")
+        self._add(_head(count))
+
+    def _add(self, size: int) -> None:
+        self.size += size
+        self.items += 1
+        if self.size > MAX_BYTES:
+            raise PayloadRefused(f"it takes more than {MAX_BYTES:,} bytes", "payload_too_large")
+        if self.items > MAX_ITEMS:
+            raise PayloadRefused(f"it holds more than {MAX_ITEMS:,} values and keys")
+
+
+def _number_size(value: float) -> int:
+    if isinstance(value, int):
+        if not _INT_MIN <= value <= _INT_MAX:
+            raise _Unfit("is an integer beyond 64 bits")
+        return _head(value if value >= 0 else -1 - value)
+    if not math.isfinite(value):
+        raise _Unfit(f"is {value}; the mesh carries finite numbers")
+    return _FLOAT
+
+
+def _sized(length: int) -> int:
+    return _head(length) + length
+
+
+def _head(argument: int) -> int:
+    return _HEADS[bisect_left(_ARGUMENTS, argument)]
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _place(path: list[str | int]) -> str:
+    """Write a path, given from the inside out, as ``hits[3].meta.flag``."""
+    if not path:
+        return "the payload"
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" if len(part) <= _SHOWN_KEY and part.isidentifier() else f"[{part[:_SHOWN_KEY]!r}]"
+             for part in reversed(path)]
+    if len(parts) > 2 * _SHOWN_PARTS:
+        parts[_SHOWN_PARTS:-_SHOWN_PARTS] = ["…"]
+    return "".join(parts).removeprefix(".")
