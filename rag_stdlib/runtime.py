@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from rag_stdlib.embed import Embedder
     from rag_stdlib.index.connect import Synchronous
+    from rag_stdlib.index.resident.cache import Limits
     from rag_stdlib.index.store import Store
 
 _LEAST_KEY: Final = 4  # characters; what is shorter could not be told from other text
@@ -99,6 +100,14 @@ class Runtime:
 
                 self._store = Store(root, synchronous=self._synchronous)
             return self._store
+
+    @property
+    def limits(self) -> Limits | None:
+        """How much of an index may stay in memory for later searches; None for nothing."""
+        from rag_stdlib.index.resident.cache import Limits
+
+        rag = self.config.rag
+        return Limits(rag.vector_memory_mb * 1_000_000, rag.lexical_memory_mb * 1_000_000) if self.resident else None
 
     @property
     def has_embedder(self) -> bool:

@@ -30,7 +30,6 @@ from rag_stdlib.runtime import Runtime
 from rag_stdlib.text.chunker import STD_RAG, ChunkOptions
 
 if TYPE_CHECKING:
-    from rag_stdlib.index.resident.cache import Limits
     from rag_stdlib.index.search import Found
 
 UNCHANGED: Final = "unchanged"  # the note of an ingest that found the document stored just so
@@ -161,18 +160,10 @@ def _search(runtime: Runtime, index_path: str, queries: Sequence[str], limit: in
     store = runtime.store
     from rag_stdlib.index import search
 
-    asked = search.Query(limit, mode, options.filters(), options.min_score, options.per_document, _limits(runtime),
+    asked = search.Query(limit, mode, options.filters(), options.min_score, options.per_document, runtime.limits,
                          options.approximate)
     found = search.search(store, index_path, asked, queries, runtime.embedder if mode != "lexical" else None)
     return found, (_NO_EMBEDDER,) if options.mode is None and not runtime.has_embedder else ()
-
-
-def _limits(runtime: Runtime) -> Limits | None:
-    """Say how much of an index may stay in memory for later searches."""
-    from rag_stdlib.index.resident.cache import Limits
-
-    rag = runtime.config.rag
-    return Limits(rag.vector_memory_mb * 1_000_000, rag.lexical_memory_mb * 1_000_000) if runtime.resident else None
 
 
 @tool("rag_get", {"index_path": str, "id": str}, RAG_READ, decode=_item_from_json)

@@ -19,7 +19,7 @@ SIGNATURE_BYTES: Final = 64
 _P: Final = 2**255 - 19  # the field of edwards25519, and d of its equation -x² + y² = 1 + d·x²·y² (RFC 8032, section 5.1)
 _D: Final = -121665 * pow(121666, -1, _P) % _P
 _Y: Final = 2**255 - 1  # the bits of an encoded point that hold y; the one above is the sign of x
-_ORDER_8: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y of two of those points; the two others have -y
+_ORDER_8: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y of two points of order 8; the two others have -y
 _SMALL_ORDER: Final = frozenset({1, _P - 1, 0, _ORDER_8, _P - _ORDER_8})  # y of the points of order 1, 2, 4, 8, 8
 
 

@@ -34,8 +34,11 @@ def upload(document_id: str, data: bytes, path: str | None = None, media_type: s
            depositor: str | None = None) -> tuple[SourceDocument, bytes | None]:
     """Make the document of an upload, and give its bytes where its text does not; without a path it goes by its id."""
     text = lossy_text(data)
-    document = SourceDocument(upload_id(document_id), path or document_id, text, media_type or "text/markdown", _metadata((), depositor))
-    return document, data if text.encode() != data else None
+    metadata = _metadata((), depositor)
+    original = data if text.encode() != data else None
+    if original is not None:  # other bytes can have the same text, and then are another document
+        metadata = FrozenDict({**metadata, "bytes_sha256": hashlib.sha256(original).hexdigest()})
+    return SourceDocument(upload_id(document_id), path or document_id, text, media_type or "text/markdown", metadata), original
 
 
 def upload_id(document_id: str) -> str:

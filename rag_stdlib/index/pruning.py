@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Final
 
 import apsw
 import orjson
@@ -18,11 +19,13 @@ from rag_stdlib.records import FrozenDict, RagChunkEnvelope, SourceDocument
 from rag_stdlib.text.chunker import MAX_CHUNKS, Chunk
 from rag_stdlib.values import shown
 
+_PRUNED: Final = "+pruned"
+
 
 def prune(store: Store, path: str, doc_id: str, names: Container[str] | None = None) -> list[str]:
     """Take those of a document's chunks out that are named (see `served.chunk_id`), all of them without names; return whose it were.
 
-    The document keeps its text, and an ingest of the very same document leaves it as it is.
+    The document keeps its text. Whoever ingests it again, even just so, makes it whole.
 
     Raises:
         Failure: `not_found`, `corpus_document`, and what `Store.writing` raises.
@@ -50,7 +53,8 @@ def _stored(connection: apsw.Connection, doc_id: str) -> tuple[SourceDocument, t
                     "FROM rag_documents WHERE id = ?", (doc_id,))
     document = SourceDocument(doc_id, source, text, media_type, FrozenDict(orjson.loads(metadata)),
                               tuple(map(tuple, orjson.loads(lines))), tuple(map(tuple, orjson.loads(pages))))
-    return document, (doc_id, source, media_type, digest, metadata, lines, pages, size, chunker)
+    rules = chunker if chunker.endswith(_PRUNED) else chunker + _PRUNED  # no ingest takes it for the document that it would make
+    return document, (doc_id, source, media_type, digest, metadata, lines, pages, size, rules)
 
 
 def _replace(connection: apsw.Connection, path: str, document: SourceDocument, row: tuple[object, ...],

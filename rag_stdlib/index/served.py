@@ -101,6 +101,21 @@ def chunks_of(connection: apsw.Connection, doc_id: str, limit: int) -> list[RagC
                     "WHERE c.doc_id = ? ORDER BY c.ordinal LIMIT ?", (doc_id, limit))]
 
 
+def chunks_at(connection: apsw.Connection, path: str, limit: int) -> list[RagChunkEnvelope]:
+    """Return the first `limit` chunks at a path: of the corpus's file alone where there is one, else of all documents of this source."""
+    first = source_by_path(connection, path)
+    if first is None:
+        return []
+    chunks = chunks_of(connection, first.doc_id, limit)
+    others = [] if first.corpus else rows(
+        connection, "SELECT id FROM rag_documents WHERE source = ? AND id <> ? ORDER BY id", (path, first.doc_id)).fetchall()
+    for (doc_id,) in others:
+        if len(chunks) >= limit:
+            break
+        chunks += chunks_of(connection, doc_id, limit - len(chunks))
+    return chunks
+
+
 def documents_with_topics(connection: apsw.Connection, topics: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of the documents that have one of the topics, without regard to case and outer blanks."""
     wanted = {topic.strip().casefold() for topic in topics}

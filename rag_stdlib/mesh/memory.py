@@ -129,7 +129,7 @@ class _Registry:
 
 
 class MemoryTransport:
-    """A node of a `MemoryMesh`; a `rag_stdlib.mesh.transport.Transport`."""
+    """A node of a `MemoryMesh`; a `rag_stdlib.mesh.transport.Transport`. ``async with`` closes it in the end."""
 
     def __init__(self, registry: _Registry, node_id: str, profile: Profile) -> None:
         """Take its place on the mesh; `MemoryMesh.node` makes them."""
@@ -217,6 +217,14 @@ class MemoryTransport:
         subscription = MemorySubscription(self._registry, self.node_id, checked_topic(topic))
         self._registry.subscriptions.add(subscription)
         return subscription
+
+    async def __aenter__(self) -> Self:
+        """Hand out the node."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        await self.close()
 
     async def close(self) -> None:
         """Leave the mesh, and wait for handlers that run. Calling it again is harmless."""

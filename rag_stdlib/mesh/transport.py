@@ -153,7 +153,7 @@ def checked_procedure(procedure: str) -> str:
     Raises:
         InvalidCall: another form.
     """
-    _check_name("procedure", procedure)
+    _check_name("a procedure", procedure)
     org, slash, name = procedure.partition("/")
     if not slash or not name:
         raise InvalidCall(f"the procedure {procedure!r} is not named as <org>/<name>")
@@ -167,7 +167,7 @@ def checked_org(org: str) -> str:
     Raises:
         InvalidCall: It is empty, ``_``, or holds a slash.
     """
-    _check_name("organisation", org)
+    _check_name("an organisation", org)
     if org == "_" or "/" in org:
         raise InvalidCall(f"{org!r} is no organisation; that is a name without a slash, and not _")
     if org.startswith("~"):
@@ -177,16 +177,16 @@ def checked_org(org: str) -> str:
 
 def checked_topic(topic: str) -> str:
     """Return a topic's name, of 1 to 512 UTF-8 bytes; `InvalidCall` otherwise."""
-    return _check_name("topic", topic)
+    return _check_name("a topic", topic)
 
 
 def _check_name(kind: str, name: str) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise InvalidCall(f"the {kind} {name!r} is no Unicode text") from None
+        raise InvalidCall(f"the name {name!r} of {kind} is no Unicode text") from None
     if not 0 < size <= NAME_BYTES:
-        raise InvalidCall(f"the name of a {kind} has 1 to {NAME_BYTES} bytes, not {size:,}")
+        raise InvalidCall(f"the name of {kind} has 1 to {NAME_BYTES} bytes, not {size:,}")
     return name
 
 

@@ -150,7 +150,7 @@ class _Reader:
             token, begin = _TOKEN.match(self._text, content), content
         if token and (behind := self._leaf(line, begin, end, depth, token)):
             return behind
-        if self._open and depth == len(self._items) and _UNDERLINE.match(self._text, begin):
+        if self._open and 0 < depth == len(self._items) and _UNDERLINE.match(self._text, begin):
             self._open = False  # a heading in an item: text, but no text goes on with it
         else:
             if not self._open:

@@ -54,4 +54,10 @@ def is_running() -> Callable[[str], bool]:
 @pytest.fixture(scope="session")
 def noise() -> bytes:
     """A megabyte that no packing makes smaller."""
-    return random.Random(1).randbytes(1_000_000)
+    return random.Random(0).randbytes(1_000_000)
+
+
+@pytest.fixture(scope="session")
+def heavy() -> dict[str, bytes]:
+    """Files of 20 megabytes in all, none like another, so that fetching them takes a while."""
+    return {f"{number}.bin": random.Random(number).randbytes(1_000_000) for number in range(1, 21)}

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 CONFIG: Final = ("user.name=A. Uthor", "user.email=author@example.org", "init.defaultBranch=main", "core.hooksPath=/dev/null",
-                 "commit.gpgSign=false", "gc.auto=0", "protocol.file.allow=always")
+                 "commit.gpgSign=false", "gc.auto=0", "protocol.file.allow=always",
+                 "core.compression=0", "fastimport.unpackLimit=0")
 FIRST_DATE: Final = 1_700_000_000
 
 
@@ -30,6 +31,7 @@ class Repo:
         self.folder = folder
         self._commits = 0
         git("init", "--quiet", "--bare", "--template=", *init, str(folder), folder=folder)
+        git("config", "pack.window", "0", folder=folder)  # whoever fetches does not wait for it to look for likeness
 
     @property
     def url(self) -> str:

@@ -312,8 +312,8 @@ def test_a_mirror_over_a_bound_that_was_lowered_is_refused_though_nothing_is_new
 
 
 def test_a_transfer_is_stopped_as_soon_as_it_is_too_large(
-        mirror: Mirror, repo: Repo, noise: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.commit({f"{number}.bin": bytes([number]) + noise for number in range(60)})
+        mirror: Mirror, repo: Repo, heavy: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit(heavy)
     sizes: list[int] = []
     discard = git_module._discard
 
@@ -323,7 +323,7 @@ def test_a_transfer_is_stopped_as_soon_as_it_is_too_large(
 
     monkeypatch.setattr(git_module, "_discard", measured)
     fails("too_large", lambda: fetch(mirror, max_bytes=500_000))
-    assert 500_000 < max(sizes) < 60_000_000
+    assert 500_000 < max(sizes) < 20_000_000
 
 
 # --- one at a time ---

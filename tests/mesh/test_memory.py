@@ -57,8 +57,8 @@ class Trio:
 
     async def __aexit__(self, *_: object) -> None:
         """Close them."""
-        for node in (self.a, self.b, self.caller):
-            await node.close()
+        async with self.a, self.b, self.caller:
+            pass
 
 
 def saying(value: object) -> Callable[[Request], object]:

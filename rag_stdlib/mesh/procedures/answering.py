@@ -151,7 +151,7 @@ def _found(desk: Desk, snapshot: Snapshot, question: _Question, vectors: Vectors
     topics = question.topics
     filters = Filters(doc_ids=served.documents_with_topics(snapshot.connection, topics)) if topics else NO_FILTERS
     mode = desk.runtime.mode if question.vector is None else "vector"
-    query = search.Query(question.top_k, mode, filters, limits=desk.limits, distinct=True)
+    query = search.Query(question.top_k, mode, filters, limits=desk.runtime.limits, distinct=True)
     if question.vector is not None:
         return search.nearest(snapshot, desk.index, query, vectors[""])
     return search.answers(snapshot, desk.index, query, [question.text], vectors)[0]

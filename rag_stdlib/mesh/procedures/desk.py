@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from rag_stdlib.index.resident.cache import Limits
 from rag_stdlib.index.snapshot import Snapshot
 from rag_stdlib.mesh.procedures.corpuslist import CorpusList
 from rag_stdlib.mesh.procedures.signing import Signer
@@ -28,12 +27,6 @@ class Desk:
             Failure: `index_missing`, `busy`, and every refusal of the file.
         """
         return self.runtime.store.snapshot(self.index)
-
-    @property
-    def limits(self) -> Limits | None:
-        """How much of the index may stay in memory for later searches."""
-        rag = self.runtime.config.rag
-        return Limits(rag.vector_memory_mb * 1_000_000, rag.lexical_memory_mb * 1_000_000) if self.runtime.resident else None
 
 
 def content_of(snapshot: Snapshot) -> dict[str, str]:

@@ -10,12 +10,10 @@ import apsw
 from rag_stdlib.corpus.deposits import UPLOAD
 from rag_stdlib.index import corpora, served
 from rag_stdlib.index.served import Source
-from rag_stdlib.index.sql import rows
 from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.mesh.procedures import replies, shapes
 from rag_stdlib.mesh.procedures.desk import Desk, content_of
 from rag_stdlib.mesh.procedures.params import Params
-from rag_stdlib.records import RagChunkEnvelope
 
 SOURCES_PAGE: Final = (50, 200)  # rows without a limit, and at most
 CHUNKS_PAGE: Final = (100, 500)
@@ -48,22 +46,9 @@ def list_chunks_by_source(desk: Desk, params: Params, _caller: str | None) -> li
     """
     path, limit = params.required("source_path", "missing_source_path"), params.limit(*CHUNKS_PAGE)
     with desk.snapshot() as snapshot:
-        chunks = _chunks_at(snapshot.connection, path, limit)
+        chunks = served.chunks_at(snapshot.connection, path, limit)
         sections = corpora.sections(snapshot.connection, list({chunk.doc_id for chunk in chunks}))
         return [shapes.stored_chunk(chunk, sections.get(chunk.doc_id)) for chunk in chunks]
-
-
-def _chunks_at(connection: apsw.Connection, path: str, limit: int) -> list[RagChunkEnvelope]:
-    """Return chunks of the document that a path means, then of those with the same source: many deposits can share a label."""
-    first = served.source_by_path(connection, path)
-    if first is None:
-        return []
-    chunks = served.chunks_of(connection, first.doc_id, limit)
-    for (doc_id,) in rows(connection, "SELECT id FROM rag_documents WHERE source = ? AND id <> ? ORDER BY id", (path, first.doc_id)):
-        if len(chunks) >= limit:
-            break
-        chunks += served.chunks_of(connection, doc_id, limit - len(chunks))
-    return chunks
 
 
 def get_document_verbatim(desk: Desk, params: Params, _caller: str | None) -> dict[str, Any]:

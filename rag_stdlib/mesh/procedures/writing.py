@@ -6,22 +6,17 @@ touches a corpus; its documents are what its repositories hold.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
 from typing import Any, Final
 
 from rag_stdlib.corpus import deposits
-from rag_stdlib.embed import boundary
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import pruning, writer
-from rag_stdlib.index.prepare import document_row, prepare
 from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.mesh.procedures import replies
 from rag_stdlib.mesh.procedures.desk import Desk
 from rag_stdlib.mesh.procedures.params import Params
 from rag_stdlib.mesh.procedures.reading import named
-from rag_stdlib.records import FrozenDict, SourceDocument
-from rag_stdlib.text.chunker import chunk_text
+from rag_stdlib.records import SourceDocument
 from rag_stdlib.values import check_document, check_text
 
 MAX_DEPOSIT_BYTES: Final = replies.MAX_BYTES - 64 * 1024  # so that what comes in can be handed out again, whole
@@ -64,13 +59,11 @@ def upload_knowledge(desk: Desk, params: Params, caller: str | None) -> dict[str
         raise Refusal("missing_raw_bytes")
     if len(data) > MAX_DEPOSIT_BYTES:
         raise fail("text_too_large", field="raw_bytes", size=len(data), cap=MAX_DEPOSIT_BYTES)
-    path, name = params.text("source_path") or document_id, deposits.UPLOAD + document_id.removeprefix(deposits.UPLOAD)
+    path = params.text("source_path") or document_id
     check_text("source_path", path, MAX_LABEL_BYTES)
-    document, original = deposits.upload(name, data, path, params.text("source_type") or None, caller)
+    document, original = deposits.upload(document_id, data, path, params.text("source_type") or None, caller)
     if not document.text.strip():
         raise Refusal("empty_content")
-    if original is not None:  # other bytes can have the same text, and then are another document
-        document = replace(document, metadata=FrozenDict({**document.metadata, "bytes_sha256": hashlib.sha256(original).hexdigest()}))
     return {"document_id": document_id, "chunks": _stored(desk, document, original)}
 
 
@@ -86,16 +79,7 @@ def _stored(desk: Desk, document: SourceDocument, original: bytes | None = None)
     if embedder is None:  # it would be stored where no question finds it
         raise fail("no_embed_model", path=desk.index)
     check_document(document)
-    store, size, options = desk.runtime.store, deposits.CHUNK_CHARS, deposits.OPTIONS
-    stored = writer.ingest(store, desk.index, document, size, options, embedder, original)
-    chunks = [] if stored.changed else chunk_text(document.text, size, options=options)
-    if stored.chunks >= len(chunks):
-        return stored.chunks
-    # It was there, with chunks pruned; who stores it now wants it whole.
-    prepared = prepare(document, document_row(document, size, options.name()), chunks)
-    rows, _ = writer.embed(embedder, [prepared], {})
-    writer.write(store, desk.index, [prepared], boundary.identified(embedder), rows, {} if original is None else {document.doc_id: original})
-    return prepared.chunks
+    return writer.ingest(desk.runtime.store, desk.index, document, deposits.CHUNK_CHARS, deposits.OPTIONS, embedder, original).chunks
 
 
 def prune_chunks(desk: Desk, params: Params, _caller: str | None) -> dict[str, Any]:

@@ -312,8 +312,7 @@ def do_quietly(path: str, doc_id: str, text: str | None) -> None:
 
 
 def test_limits_of_the_configuration_are_those_of_the_search(tmp_path: Path) -> None:
-    from rag_stdlib.tools import _limits
 
     config = Config(rag=RagConfig(vector_memory_mb=3, lexical_memory_mb=5))
-    assert _limits(Runtime(config, root=tmp_path)) == Limits(3_000_000, 5_000_000)
-    assert _limits(Runtime(config, root=tmp_path, resident=False)) is None
+    assert Runtime(config, root=tmp_path).limits == Limits(3_000_000, 5_000_000)
+    assert Runtime(config, root=tmp_path, resident=False).limits is None
