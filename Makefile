@@ -26,7 +26,8 @@ lint: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python bench/run.py $(BENCH); peers=$$?; $(BIN)/python bench/checks.py $(CHECKS); checks=$$?; \
 	$(BIN)/python bench/core.py; core=$$?; $(BIN)/python bench/tracing.py; tracing=$$?; \
-	$(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing))
+	$(BIN)/python bench/contract.py; contract=$$?; \
+	$(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing | contract))
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md

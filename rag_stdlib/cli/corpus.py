@@ -218,6 +218,6 @@ def _tell_failed(report: SyncReport) -> None:
     for repo in report.repos:
         if repo.outcome == "failed":
             say(f"rag: failed [{repo.code}]: {'' if repr(repo.id) in repo.error else f'{repo.id!r}: '}{repo.error}")
-        for path, error in repo.failed:
+        for path, code, error in repo.failed:
             if repo.error != f"{path}: {error}":  # the first failure of a file is its repository's
-                say(f"rag: failed: {repo.id!r}: {path}: {error}")
+                say(f"rag: failed [{code}]: {repo.id!r}: {path}: {error}")

@@ -46,6 +46,8 @@ def status(context: typer.Context, index: Index, list_file: ListFile = None, as_
     for row in rows:
         state = styled(f"{row['state']:<{_STATE_COLUMNS}}", *_STATES[row["state"]])
         show(f"{clean(row['id']):<{width}}  {state}  {_standing(row)}")
+        for line in _why(scan, row["id"]):
+            show(f"{'':<{width}}  {line}")
     if not rows:
         note("the list names no repository, and the index serves none")
     show(_of_scan(scan))
@@ -94,6 +96,14 @@ def _standing(row: Mapping[str, Any]) -> str:
         at = f" at {listed['commit'][:COMMIT_DIGITS]}" if listed["commit"] else ""
         parts.append(f"listed: {clean(listed['branch'])}{at}")
     return "; ".join(parts)
+
+
+def _why(scan: Mapping[str, Any], repo_id: str) -> Iterator[str]:
+    """Say why the last sync failed for a repository, if it did."""
+    failed = scan.get("failed")
+    found = failed.get(repo_id) if isinstance(failed, dict) else None
+    if isinstance(found, dict):
+        yield f"failed at the last sync [{clean(str(found.get('code')))}]: {clean(str(found.get('error')))}"
 
 
 def _of_scan(scan: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ def bar(what: str, unit: str) -> Iterator[Shown]:
 
     class Amount(ProgressColumn):
         def render(self, task: Task) -> Text:
-            return Text(f"{_amount(task.completed, unit)} of {_amount(task.total or 0, unit)}")
+            return Text("" if task.total is None else f"{_amount(task.completed, unit)} of {_amount(task.total or 0, unit)}")
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:

@@ -46,11 +46,16 @@ def new_file(repo: ServedRepo, path: str, blob: str, data: bytes) -> NewFile:
     metadata = FrozenDict(kind="corpus", repo_id=repo.id, commit=repo.commit, path=source)
     document = SourceDocument(corpora.document_id(repo.id, path), source, text, MEDIA_TYPE, metadata)
     check_document(document)
-    kept = [section for section in sections.cut(text, licence_spans(text), max_bytes=MAX_BYTES) if has_substance(section.chunk.text)]
+    kept = [section for section in sections.cut(text, licence_spans(text), max_bytes=MAX_BYTES) if _is_worth_finding(section)]
     chunks = [section.chunk._replace(ordinal=ordinal) for ordinal, section in enumerate(kept)]
     prepared = prepare(document, document_row(document, MAX_BYTES, RULES), chunks)
     return NewFile(prepared, blob, tuple(Section(section.header_path, section.kind) for section in kept),
                    data if text.encode() != data else None)
+
+
+def _is_worth_finding(section: sections.Section) -> bool:
+    text = section.chunk.text
+    return any(map(str.isalnum, text)) if section.kind == "code" else has_substance(text)
 
 
 def watermark(blob: str) -> str:

@@ -11,23 +11,20 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rag_stdlib.corpus import gitobjects
+from rag_stdlib.corpus import gitobjects, gitremote
 from rag_stdlib.corpus.gitobjects import TreeEntry
 from rag_stdlib.corpus.gitrun import Deadline, Finished, GitFailure, run
-from rag_stdlib.corpus.listfile import is_fit_url
 
-__all__ = ["MAX_BLOB_BYTES", "GitFailure", "Mirror", "TreeEntry"]
+__all__ = ["MAX_BLOB_BYTES", "GitFailure", "Mirror", "TreeEntry", "remote_head"]
 
 MAX_BLOB_BYTES: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 2**31 - 2  # one more means no bound to git
-
-_NO_SUCH_REF: Final = 2  # exit status of ls-remote
 _DAMAGED: Final = "damaged"  # a file in a mirror that could not be read: do not trust it any more
 _IN_A_MIRROR: Final = frozenset({
     "HEAD", "FETCH_HEAD", "config", "description", "objects", "refs", "packed-refs", "shallow", "info", "hooks", "branches", "logs",
@@ -48,6 +45,15 @@ class _Order:
         return f"refs/heads/{self.branch}"
 
 
+def remote_head(url: str, branch: str, timeout_s: float) -> str:
+    """Ask a repository for the commit that a branch points to, 40 hex digits; nothing is fetched.
+
+    Raises:
+        GitFailure: `unreachable`, `unknown_branch`, `timeout`, `no_git`, `failed`.
+    """
+    return gitremote.head(url, branch, Deadline(timeout_s))
+
+
 class Mirror:
     """The mirror of the repository `url` in the folder `path`, which is made by the first `fetch`.
 
@@ -56,8 +62,7 @@ class Mirror:
 
     def __init__(self, path: Path, url: str) -> None:
         """Name a mirror; nothing is opened. `unreachable` for a url that no corpus list may name."""
-        if not is_fit_url(url):
-            raise GitFailure("unreachable", f"the url {url!r} is neither https:// without credentials nor an absolute path")
+        gitremote.check_url(url)
         self.path = path.absolute()
         self.url = url
         self._held: tuple[int, int] | None = None  # by which thread, and the descriptor of the lock
@@ -108,7 +113,7 @@ class Mirror:
         """
         order = _Order(branch, None if depth is None else min(depth, _MAX_DEPTH), max_bytes, Deadline(timeout_s))
         with self.hold(), _told():
-            head = self._remote_head(order)
+            head = gitremote.head(self.url, branch, order.deadline, self._lock)
             if self._is_sound(order):
                 try:
                     return self._brought(self.path, order, head)
@@ -119,8 +124,9 @@ class Mirror:
 
     def has(self, commit: str) -> bool:
         """Tell whether the mirror holds a commit; False also where it is not there, or is damaged and awaits its next fetch."""
-        if not self.path.is_dir() or (self.path / _DAMAGED).exists():
-            return False
+        with _told():
+            if not self.path.is_dir() or (self.path / _DAMAGED).exists():
+                return False
         try:
             return gitobjects.is_commit(self.path, commit)
         except GitFailure as failure:
@@ -192,38 +198,12 @@ class Mirror:
         if not same:
             raise GitFailure("busy", f"another process is removing {lock.with_suffix('')}")
 
-    def _git(self, *arguments: str, order: _Order, folder: Path | None = None, measured: bool = False) -> Finished:
-        def watch() -> None:
-            if measured and folder is not None:
-                _refuse_size(folder, order)
+    @property
+    def _lock(self) -> int | None:
+        return self._held[1] if self._held else None
 
-        return run(*arguments, folder=folder, deadline=order.deadline, watch=watch, keep_open=self._held[1] if self._held else None)
-
-    def _remote_head(self, order: _Order) -> str:
-        """Ask the remote for the branch's head: what fails here is the remote's fault, what fails later is not."""
-        if not self._is_branch_name(order):
-            raise GitFailure("unknown_branch", f"{order.branch!r} is no name that git gives a branch")
-        if self.url.startswith("/") and not Path(self.url).is_dir():
-            raise GitFailure("unreachable", f"there is no folder {self.url}")
-        told = self._git("ls-remote", "--exit-code", "--", self.url, order.ref, order=order)
-        if told.status not in (0, _NO_SUCH_REF):
-            raise GitFailure("unreachable", told.complaint)
-        for line in told.output.decode(errors="replace").splitlines():
-            head, _, ref = line.partition("\t")
-            if ref == order.ref and not gitobjects.is_object_id(head):
-                raise GitFailure("failed", f"the ids of {self.url} are not of 40 hex digits, and the contract knows no other commits")
-            if ref == order.ref:
-                return head
-        raise GitFailure("unknown_branch", f"{self.url} has no branch {order.branch!r}")
-
-    def _is_branch_name(self, order: _Order) -> bool:
-        try:
-            order.branch.encode()
-        except UnicodeEncodeError:
-            return False
-        if order.branch.startswith("-") or "\0" in order.branch:
-            return False
-        return self._git("check-ref-format", order.ref, order=order).status == 0
+    def _git(self, *arguments: str, order: _Order, folder: Path, watch: Callable[[], None] = lambda: None) -> Finished:
+        return run(*arguments, folder=folder, deadline=order.deadline, watch=watch, keep_open=self._lock)
 
     def _is_sound(self, order: _Order) -> bool:
         """Tell whether there is a mirror of this url and branch to go on with."""
@@ -254,16 +234,13 @@ class Mirror:
         """Bring a repository to the branch's head, and see that the whole tree of it can be read."""
         tip = self._tip(folder, order)
         if tip != head or (order.depth is None and (folder / "shallow").exists()):
-            self._transfer(folder, order, first=tip is None)
-            tip = self._tip(folder, order)
+            tip = self._transferred(folder, order, first=tip is None)
         _refuse_size(folder, order)
-        if tip is None:
-            raise GitFailure("failed", f"{order.branch!r} of {self.url} is no branch of commits")
         for _ in gitobjects.tree(folder, tip, order.deadline):
             pass
         return tip
 
-    def _transfer(self, folder: Path, order: _Order, *, first: bool) -> None:
+    def _transferred(self, folder: Path, order: _Order, *, first: bool) -> str:
         bounds = []
         if order.depth is None and (folder / "shallow").exists():
             bounds = ["--unshallow"]
@@ -272,11 +249,14 @@ class Mirror:
         told = self._git(
             # A git whose parent was killed ends when it finds nobody to tell its progress.
             "fetch", "--progress", "--force", "--no-tags", "--no-auto-gc", "--no-recurse-submodules", "--no-write-fetch-head",
-            "--update-shallow", *bounds, "--", self.url, f"+{order.ref}:{order.ref}", order=order, folder=folder, measured=True)
-        if told.status:
+            "--update-shallow", *bounds, "--", self.url, f"+{order.ref}:{order.ref}", order=order, folder=folder,
+            watch=lambda: _refuse_size(folder, order))
+        tip = self._tip(folder, order)
+        if told.status or tip is None:
             raise GitFailure("failed", told.complaint)
         with suppress(GitFailure):  # many packs become one when it is time; a mirror that was not tidied up serves as well
             self._git("gc", "--auto", "--quiet", order=order, folder=folder)
+        return tip
 
     def _made_anew(self, order: _Order, head: str) -> str:
         fresh, old = self._beside("new"), self._beside("old")
@@ -316,7 +296,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise GitFailure("failed", f"{error.filename}: {error.strerror or error}") from None
+        raise GitFailure("failed", f"{error.filename or 'the mirror'}: {error.strerror or error}") from None
 
 
 def _refuse_size(folder: Path, order: _Order) -> None:

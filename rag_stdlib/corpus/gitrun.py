@@ -2,7 +2,7 @@
 
 What git fetches is written by strangers. So it runs without the configuration of the system, the user or the working folder, speaks
 https and the local protocol only, asks nobody for credentials and uses none, runs no hook, checks every object that comes, and
-never fetches what it was not told to. No shell stands between, and the caller's ``GIT_*`` variables do not reach it.
+never fetches what it was not told to. It is started without a shell, and the caller's ``GIT_*`` variables do not reach it.
 """
 
 from __future__ import annotations

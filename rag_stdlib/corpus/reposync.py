@@ -46,7 +46,7 @@ class RepoReport(Record):
     """What a sync did with a repository.
 
     `commit` is what the index serves now (empty: nothing of it), `before` what it served. `passed_over` are files that are not
-    ingested by rule, each with the reason; `failed` those that kept the index from moving, each with the error.
+    ingested by rule, each with the reason; `failed` those that kept the index from moving, each with the code and words of its error.
     """
 
     id: str
@@ -60,7 +60,7 @@ class RepoReport(Record):
     chunks: int = 0
     embedded: int = 0
     passed_over: tuple[tuple[str, str], ...] = ()
-    failed: tuple[tuple[str, str], ...] = ()
+    failed: tuple[tuple[str, str, str], ...] = ()
     code: str = ""
     error: str = ""
 
@@ -91,8 +91,9 @@ class RepoSync:
             return self._failed(served, as_failure(failure, self.listed, self.limits).error)
 
     def _failed(self, served: str, error: RagError) -> RepoReport:
+        self.watch.failed[self.listed.id] = error
         return RepoReport(self.listed.id, "failed", served, served, passed_over=tuple(self.passed_over),
-                          failed=tuple((path, str(reason)) for path, reason in self.failed), code=error.code, error=str(error))
+                          failed=tuple((path, reason.code, str(reason)) for path, reason in self.failed), code=error.code, error=str(error))
 
     def _state(self) -> corpora.State:
         with self.runtime.store.reading_if_any(self.index) as connection:
@@ -133,7 +134,7 @@ class RepoSync:
         due = {doc_id: entry for doc_id, entry in wanted.items() if blobs.get(doc_id) != watermark(entry.blob)}
         went = sorted(blobs.keys() - wanted.keys() | blobs.keys() & due.keys())
         with tempfile.TemporaryFile() as spool:
-            stager = Stager(self.runtime, self.index, went, self._fail)
+            stager = Stager(self.runtime, self.index, went, lambda source, error: self._fail(source.removeprefix(f"{after.id}/"), error))
             stored = self._make_ready(mirror, after, list(due.values()), stager, spool)
             if self.failed:
                 path, error = self.failed[0]
@@ -153,15 +154,14 @@ class RepoSync:
         total, done = sum(entry.size for entry in due), 0
         for entry, (_, data) in zip(due, mirror.read_blobs([entry.blob for entry in due]), strict=True):
             self.watch.at(after.id, entry.path, done, total)
-            done += entry.size
             file = self._new_file(after, entry, data)
-            if file is None:
-                continue
-            group.append(file)
-            chunks, size = chunks + file.prepared.chunks, size + entry.size
+            size += entry.size
+            if file is not None:
+                group.append(file)
+                chunks += file.prepared.chunks
             if chunks >= _GROUP_CHUNKS or size >= _GROUP_BYTES:
                 stored.keep(stager.staged(group), spool)
-                group, chunks, size = [], 0, 0
+                group, chunks, size, done = [], 0, 0, done + size
         stored.keep(stager.staged(group), spool)
         self.watch.at(after.id, "", total, total)
         return stored
@@ -174,7 +174,10 @@ class RepoSync:
         try:
             return new_file(after, entry.path, watermark(entry.blob), data)
         except Failure as failure:
-            self._fail(entry.path, failure.error)
+            if failure.error.code == "too_many_chunks":  # as it will be at each sync to come
+                self.passed_over.append((entry.path, "too_many_chunks"))
+            else:
+                self._fail(entry.path, failure.error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other files go on
             _LOG.exception("the file %r of %s cannot be cut", entry.path, after.id)
             self._fail(entry.path, rag_error("internal", tool="rag corpus sync", detail=f"{type(error).__name__}: {error}"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rag_stdlib.corpus.places import SyncPlace
+from rag_stdlib.result import RagError
 
 _WRITE_SECONDS: Final = 0.5  # between two writes of the file while files are counted
 
@@ -35,7 +36,10 @@ class Counts:
 
 @dataclass(slots=True)
 class Watch:
-    """Keeps the counts of one sync, and the file with them. Times are Unix milliseconds of `clock`, which gives seconds."""
+    """Keeps the counts of one sync, and the file with them. Times are Unix milliseconds of `clock`, which gives seconds.
+
+    `failed` holds, by repository, why it was not switched.
+    """
 
     path: Path
     clock: Callable[[], float] = time.time
@@ -44,6 +48,7 @@ class Watch:
     started_at: int = 0
     last_ingest_at: int | None = None
     current: tuple[str, str] | None = None
+    failed: dict[str, RagError] = field(default_factory=dict)
     _written: float = 0.0
 
     def begin(self, repos: int) -> None:
@@ -80,6 +85,7 @@ class Watch:
             "duration_ms": finished - self.started_at if finished is not None else None,
             "current": {"repo": self.current[0], "path": self.current[1]} if self.current else None,
             **{name: getattr(self.counts, name) for name in self.counts.__slots__}, "last_ingest_at": self.last_ingest_at,
+            "failed": {repo_id: {"code": error.code, "error": str(error)} for repo_id, error in self.failed.items()},
         }
         beside = self.path.with_suffix(".new")
         with suppress(OSError):  # a status that cannot be kept stops no sync

@@ -9,37 +9,45 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, cast
 
-from rag_stdlib.contract.cbor import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Value, decode, encode
+from rag_stdlib.contract.cbor import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Value, decode, encode_plain
 from rag_stdlib.mesh.errors import PayloadRefused
 
 BYTES_KEY: Final = "$bytes"
 
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_SHORT: Final = 23  # the largest argument that stands in the head itself
+_PLAIN_KEY: Final = frozenset({str})
+_FEW_CHARS: Final = 256  # of keys whose order is kept
 _FLOAT: Final = 9  # bytes; floats are always binary64
 _HEADS: Final = (1, 2, 3, 5, 9)  # bytes a head takes, and the largest arguments of all but the last (RFC 8949 §3)
-_ARGUMENTS: Final = (23, 0xFF, 0xFFFF, 0xFFFF_FFFF)
+_ARGUMENTS: Final = (_SHORT, 0xFF, 0xFFFF, 0xFFFF_FFFF)
 _SHOWN_KEY: Final = 60  # characters of a key in a place
 _SHOWN_PARTS: Final = 8  # parts of a place from either end
 
 
 def outgoing(value: object) -> Value:
-    """Return a payload as plain values that share nothing with `value`: tuples as lists, subclasses of str and dict as such.
+    """Return a payload as plain values: tuples as lists, subclasses of str and dict as such, keys in the order in which CBOR has them.
 
     Raises:
         PayloadRefused: a value that the mesh does not carry, with its place (``hits[3].meta.flag is a boolean; …``); or, as
             ``payload_too_large``, one whose CBOR takes more than a frame of 16,777,215 bytes.
     """
+    load = _Load()
     try:
-        return _Load().take(value, 0)
+        taken = load.take(value, 0)
+        load.add(0)  # numbers were added up without a look at the bound
     except _Unfit as unfit:
         raise PayloadRefused(f"{_place(unfit.path)} {unfit.words}") from None
+    return taken
 
 
 def pack(value: object) -> bytes:
     """Write a payload as deterministic CBOR; raises as `outgoing` does."""
-    return encode(outgoing(value))
+    return encode_plain(outgoing(value))
 
 
 def unpack(data: bytes) -> Value:
@@ -57,30 +65,36 @@ class _Unfit(Exception):  # noqa: N818 - a verdict on its way out of the walk, w
 
 
 class _Load:
-    """A walk through one payload; `size` counts the bytes of its CBOR so far, `items` its values and keys."""
+    """A walk through one payload; `size` counts the bytes of its CBOR so far, `items` its values and keys.
+
+    Every reply of a provider passes here, so values of the usual types take the short way.
+    """
 
     __slots__ = ("items", "size")
 
     def __init__(self) -> None:
-        self.items = self.size = 0
+        self.items, self.size = 1, 0
 
     def take(self, value: object, depth: int) -> Value:
-        if isinstance(value, dict):
-            return self._map(value, depth + 1)
-        if isinstance(value, (list, tuple)):
-            return self._list(value, depth + 1)
+        kind = type(value)
+        if kind is str:
+            return self._text(cast("str", value))
+        if kind is dict or isinstance(value, dict):
+            return self._map(cast("dict[object, object]", value), depth + 1)
+        if kind is list or isinstance(value, (list, tuple)):
+            return self._list(cast("list[object]", value), depth + 1)
+        if isinstance(value, str) and kind.__module__ != "numpy":
+            return self._text(str.__str__(value))
         return self._scalar(value)
 
-    def _scalar(self, value: object) -> str | int | float | bytes | None:
+    def _scalar(self, value: object) -> int | float | bytes | None:
         kind = type(value)
-        if isinstance(value, str) and kind.__module__ != "numpy":
-            return self._text(value)
         if kind is float or kind is int:
-            self._add(_number_size(cast("int | float", value)))
+            self.size += _number_size(cast("int | float", value))
         elif kind is bytes:
-            self._add(_sized(len(cast("bytes", value))))
+            self.add(_sized(len(cast("bytes", value))))
         elif value is None:
-            self._add(1)
+            self.size += 1
         elif kind is bool:
             raise _Unfit("is a boolean; the mesh carries 1 and 0")
         else:
@@ -92,11 +106,14 @@ class _Load:
             size = len(value) if value.isascii() else len(value.encode())
         except UnicodeEncodeError as error:
             raise _Unfit(f"holds a lone surrogate at character {error.start}; it is no Unicode text") from None
-        self._add(_sized(size))
-        return str.__str__(value)
+        if size <= _SHORT:
+            self.size += size + 1
+        else:
+            self.add(_sized(size))
+        return value
 
     def _list(self, value: list[object] | tuple[object, ...], depth: int) -> Value:
-        self._enter(len(value), depth)
+        self._enter(len(value), len(value), depth)
         taken: list[Value] = []
         for item in value:
             try:
@@ -107,35 +124,55 @@ class _Load:
         return taken
 
     def _map(self, value: dict[object, object], depth: int) -> Value:
-        if value.keys() == {BYTES_KEY}:
+        if len(value) == 1 and BYTES_KEY in value:
             raise _Unfit(f'is a map of exactly {{"{BYTES_KEY}": …}}, which peers read as a byte string; send bytes, or name the key otherwise')
-        self._enter(len(value), depth)
+        self._enter(len(value), 2 * len(value), depth)
         taken: dict[str | int, Value] = {}
-        for key, item in value.items():
-            if not isinstance(key, str) or type(key).__module__ == "numpy":
-                raise _Unfit(f"has a key of type {_kind(key)}; keys are text")
+        for key in _ordered(value):
             try:
-                name = self._text(key)
+                name = self._text(str.__str__(key))
                 if name in taken:
                     raise _Unfit("stands twice in its map")
-                taken[name] = self.take(item, depth)
+                taken[name] = self.take(value[key], depth)
             except _Unfit as unfit:
                 unfit.path.append(str.__str__(key))
                 raise
         return taken
 
-    def _enter(self, count: int, depth: int) -> None:
+    def _enter(self, count: int, inner: int, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise _Unfit(f"lies deeper than {MAX_DEPTH} levels")
-        self._add(_head(count))
-
-    def _add(self, size: int) -> None:
-        self.size += size
-        self.items += 1
-        if self.size > MAX_BYTES:
-            raise PayloadRefused(f"it takes more than {MAX_BYTES:,} bytes", "payload_too_large")
+        self.items += inner
         if self.items > MAX_ITEMS:
             raise PayloadRefused(f"it holds more than {MAX_ITEMS:,} values and keys")
+        self.add(_head(count))
+
+    def add(self, size: int) -> None:
+        """Count bytes, up to the bound."""
+        self.size += size
+        if self.size > MAX_BYTES:
+            raise PayloadRefused(f"it takes more than {MAX_BYTES:,} bytes", "payload_too_large")
+
+
+def _ordered(mapping: dict[object, object]) -> Iterable[str]:
+    """Return the keys of a map in the order of their encodings: by length, then byte by byte."""
+    if {*map(type, mapping)} <= _PLAIN_KEY and sum(map(len, cast("dict[str, object]", mapping))) <= _FEW_CHARS:
+        return _in_order(cast("tuple[str, ...]", tuple(mapping)))
+    for key in mapping:
+        if not isinstance(key, str) or type(key).__module__ == "numpy":
+            raise _Unfit(f"has a key of type {_kind(key)}; keys are text")
+    return sorted(cast("dict[str, object]", mapping), key=_encoded)
+
+
+@lru_cache(maxsize=1_024)
+def _in_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Order keys; the maps of a reply have the same ones time and again."""
+    return tuple(sorted(keys, key=_encoded))
+
+
+def _encoded(key: str) -> tuple[int, bytes]:
+    encoded = key.encode(errors="surrogatepass")  # a lone surrogate is refused where its place is known
+    return len(encoded), encoded
 
 
 def _number_size(value: float) -> int:
@@ -153,7 +190,7 @@ def _sized(length: int) -> int:
 
 
 def _head(argument: int) -> int:
-    return _HEADS[bisect_left(_ARGUMENTS, argument)]
+    return 1 if argument <= _SHORT else _HEADS[bisect_left(_ARGUMENTS, argument)]
 
 
 def _kind(value: object) -> str:

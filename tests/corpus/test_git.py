@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from git_repos import Repo, git
 
 from rag_stdlib.corpus import git as git_module
 from rag_stdlib.corpus import gitobjects, gitrun
-from rag_stdlib.corpus.git import GitFailure, Mirror
+from rag_stdlib.corpus.git import GitFailure, Mirror, remote_head
 
 MakeRepo = Callable[..., Repo]
 MANY = 10**9
@@ -184,6 +185,15 @@ def test_a_lost_remote_leaves_the_mirror_as_it_is(mirror: Mirror, repo: Repo) ->
     assert names(mirror, head) == [b"README.md", b"docs/a.md"]
 
 
+def test_a_branch_can_be_asked_for_without_a_mirror(tmp_path: Path, repo: Repo) -> None:
+    assert remote_head(repo.url, "main", 60) == git("rev-parse", "main", folder=repo.folder).decode().strip()
+    fails("unknown_branch", lambda: remote_head(repo.url, "other", 60))
+    fails("unreachable", lambda: remote_head(f"{tmp_path}/none", "main", 60))
+    fails("unreachable", lambda: remote_head("http://example.org/x", "main", 60))
+    fails("unreachable", lambda: remote_head(f"/{'n' * 5_000}", "main", 60))
+    fails("timeout", lambda: remote_head(repo.url, "main", 0))
+
+
 # --- pins ---
 
 
@@ -322,6 +332,7 @@ def test_a_transfer_is_stopped_as_soon_as_it_is_too_large(
         discard(path)
 
     monkeypatch.setattr(git_module, "_discard", measured)
+    monkeypatch.setattr(gitrun, "_TICK_SECONDS", 0.005)  # so that a fast machine is not done before the first look
     fails("too_large", lambda: fetch(mirror, max_bytes=500_000))
     assert 500_000 < max(sizes) < 20_000_000
 
@@ -393,7 +404,9 @@ def test_a_file_or_link_in_the_mirrors_place_is_refused(tmp_path: Path, mirror: 
 def test_a_folder_that_cannot_be_made_is_a_failure(tmp_path: Path, repo: Repo) -> None:
     (tmp_path / "file").write_text("")
     fails("failed", lambda: fetch(Mirror(tmp_path / "file" / "m.git", repo.url)))
-    fails("failed", lambda: fetch(Mirror(tmp_path / f"{'n' * 300}.git", repo.url)))
+    unnamable = Mirror(tmp_path / f"{'n' * 300}.git", repo.url)
+    fails("failed", lambda: fetch(unnamable))
+    fails("failed", lambda: unnamable.has("a" * 40))
 
 
 def test_without_git_the_failure_says_so(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,6 +414,51 @@ def test_without_git_the_failure_says_so(mirror: Mirror, tmp_path: Path, monkeyp
     assert "install" in fails("no_git", lambda: fetch(mirror))
     (tmp_path / "git").mkdir()
     fails("no_git", lambda: fetch(mirror))
+
+
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, instead: str) -> None:
+    """Put a git on the PATH that does something else for one command."""
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(f'#!/bin/sh\nfor word; do [ "$word" = {command} ] && {{ {instead}; }}; done\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_fetch_into_a_mirror_that_takes_too_long_keeps_what_it_had(
+        mirror: Mirror, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = fetch(mirror)
+    repo.commit({"more.md": "# More\n"})
+    stand_in(tmp_path / "slow", monkeypatch, "fetch", "exec sleep 60")
+    assert "git fetch" in fails("timeout", lambda: fetch(mirror, timeout_s=0.5))
+    assert names(mirror, head) == [b"README.md", b"docs/a.md"]
+    assert beside(mirror) == {"source.git", "source.git.lock"}
+
+
+def test_a_git_that_says_nothing_more_and_does_not_end_is_ended(
+        mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path / "mute", monkeypatch, "ls-remote", "exec sleep 60 >&- 2>&-")
+    fails("timeout", lambda: fetch(mirror, timeout_s=0.3))
+
+
+def test_a_place_that_git_cannot_make_a_repository_in_is_a_failure_in_its_words(
+        mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path / "full", monkeypatch, "init", "echo 'fatal: No space left on device' >&2; exit 128")
+    assert fails("failed", lambda: fetch(mirror)) == "No space left on device"
+    assert beside(mirror) == {"source.git.lock"}
+
+
+def test_a_mirror_that_could_not_be_tidied_up_serves_as_well(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path / "untidy", monkeypatch, "gc", "exit 128")
+    assert mirror.has(fetch(mirror))
+
+
+def test_looking_for_a_commit_without_git_is_no_sign_of_damage(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = fetch(mirror)
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        fails("no_git", lambda: mirror.has(head))
+    assert mirror.has(head)
 
 
 def test_a_system_that_starts_no_process_is_a_failure(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,6 +541,33 @@ def test_a_blob_that_is_not_what_its_id_says_is_never_given_and_the_next_fetch_m
     assert not mirror.has(head), "a mirror that proved damaged holds nothing until it is fetched again"
     assert fetch(mirror) == head
     assert list(mirror.read_blobs([blob])) == [(blob, b"# Two\n")]
+
+
+@pytest.mark.parametrize("part", ["main^{tree}", "main:README.md"])
+@pytest.mark.parametrize("harm", ["gone", "cut off"])
+def test_each_object_that_is_gone_or_cut_off_is_a_failure_of_whoever_reads_it(mirror: Mirror, repo: Repo, noise: bytes, part: str, harm: str) -> None:
+    repo.commit({"README.md": noise})
+    head = fetch(mirror)
+    blob = next(entry.id for entry in mirror.entries(head))
+    packed = pack(mirror).read_bytes()
+    pack(mirror).unlink()
+    git("unpack-objects", folder=mirror.path, stdin=packed)
+    harmed = git("rev-parse", part, folder=mirror.path).decode().strip()
+    file = mirror.path / "objects" / harmed[:2] / harmed[2:]
+    file.chmod(0o644)
+    if harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-20])
+
+    def read() -> None:
+        list(mirror.entries(head))
+        list(mirror.read_blobs([blob]))
+
+    fails("failed", read)
+    assert not mirror.has(head)
+    assert fetch(mirror) == head
+    read()
 
 
 def test_damage_met_while_looking_for_a_commit_makes_the_mirror_anew(mirror: Mirror) -> None:

@@ -257,7 +257,7 @@ def test_b9_one_file_that_crashes_the_chunker_is_named_and_the_head_does_not_mov
 
     monkeypatch.setattr(reposync, "new_file", crashing)
     report = synced(hybrid, listed(alpha))["alpha"]
-    assert (report.outcome, report.code, [path for path, _ in report.failed]) == ("failed", "internal", ["crash.md"])
+    assert (report.outcome, report.code, [(path, code) for path, code, _ in report.failed]) == ("failed", "internal", [("crash.md", "internal")])
     assert (commits(hybrid), "crash.md" in caplog.text) == ({"alpha": before}, True)
     monkeypatch.undo()
     assert synced(hybrid, listed(alpha))["alpha"].outcome == "switched"
