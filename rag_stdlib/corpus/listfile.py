@@ -18,11 +18,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
+from rag_stdlib.config import REGIMES, Regime
 from rag_stdlib.embed.redact import one_line
-
-Regime: TypeAlias = Literal["pinned", "head"]
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 64
@@ -171,7 +170,7 @@ def is_fit_url(url: str) -> bool:
 
 def _keys(regime: str) -> tuple[str, ...]:
     if regime not in _KEYS:
-        raise ValueError(f"regime must be one of {', '.join(get_args(Regime))}")
+        raise ValueError(f"regime must be one of {', '.join(REGIMES)}")
     return _KEYS[regime]
 
 

@@ -9,8 +9,9 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from rag_stdlib.config import Regime
 from rag_stdlib.corpus import listfile
-from rag_stdlib.corpus.listfile import ListedRepo, ListRefused, Regime
+from rag_stdlib.corpus.listfile import ListedRepo, ListRefused
 
 _NOT_IN_AN_ID: Final = re.compile(r"[^a-z0-9]+")
 _OWN_FOLDER: Final = ".git"  # of a working copy, and the ending of a bare repository's name

@@ -26,6 +26,7 @@ from rag_stdlib.index.corpuswrite import NewFile
 from rag_stdlib.records import Record
 from rag_stdlib.result import RagError
 from rag_stdlib.runtime import Runtime
+from rag_stdlib.values import MAX_ID_BYTES
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 _GROUP_CHUNKS: Final = 512  # made ready, embedded and stored together
@@ -127,7 +128,8 @@ class RepoSync:
         return all(mark == watermark(mark.rpartition(":")[2]) for mark in (before.blobs or {}).values())
 
     def _moved(self, mirror: Mirror, before: corpora.State, after: corpora.ServedRepo, rules: str) -> RepoReport:
-        found = listing(mirror, after.commit, self.listed.paths, max_file_bytes=self.limits.file_bytes)
+        found = listing(mirror, after.commit, self.listed.paths, max_file_bytes=self.limits.file_bytes,
+                        max_name_bytes=MAX_ID_BYTES - len(corpora.document_id(after.id, "").encode()))
         self.passed_over += found.passed_over
         blobs = before.blobs or {}
         wanted = {corpora.document_id(after.id, entry.path): entry for entry in found.files}

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
+from rag_stdlib.config import REGIMES, Regime
 from rag_stdlib.contract.cbor import Value
-from rag_stdlib.corpus.listfile import Regime
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, authority, refusal
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.mesh import operators as gate
@@ -198,6 +198,6 @@ def _check(org: str, regime: str, deposits: str) -> None:
             checked_procedure(f"{checked_org(org)}/{name}")
     except InvalidCall as error:
         raise fail("config_invalid", where="Provider", detail=str(error)) from None
-    for name, value, allowed in (("regime", regime, get_args(Regime)), ("deposits", deposits, get_args(Deposits))):
+    for name, value, allowed in (("regime", regime, REGIMES), ("deposits", deposits, get_args(Deposits))):
         if value not in allowed:
             raise fail("config_invalid", where="Provider", detail=f"{name} is {value!r}, not one of {', '.join(allowed)}")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from rag_stdlib.config import Regime
 from rag_stdlib.corpus import listfile
-from rag_stdlib.corpus.listfile import ListedRepo, ListRefused, Regime
+from rag_stdlib.corpus.listfile import ListedRepo, ListRefused
 from rag_stdlib.errors import Failure
 from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.runtime import Runtime
