@@ -154,17 +154,14 @@ def answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str], v
     return [found[text] if text in found else Found((), () if text.strip() else ("the query is blank",)) for text in texts]
 
 
-def nearest(snapshot: Snapshot, path: str, query: Query, vector: npt.NDArray[np.float32]) -> Found:
-    """Answer a query that comes as a vector: float32 of the index's dimension, of any length; `query` is in mode vector.
+def nearest(snapshot: Snapshot, path: str, query: Query, unit: npt.NDArray[np.float32]) -> Found:
+    """Answer a query that comes as a vector: float32 of the index's dimension and of unit length; `query` is in mode vector.
 
     Raises:
         Failure: `index_corrupt`.
     """
-    wide = vector.astype(np.float64)
-    norm = float(np.sqrt(wide @ wide))
-    if not norm or not snapshot.facts.vectors:
-        return Found((), () if norm else ("the query is a zero vector",))
-    unit = (wide / norm).astype(np.float32)
+    if not snapshot.facts.vectors:
+        return Found(())
     return answers(snapshot, path, query, ["vector"], {"vector": unit})[0]
 
 
