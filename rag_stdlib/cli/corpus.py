@@ -135,7 +135,7 @@ def _remote_head(runtime: Runtime, repo: ListedRepo) -> str:
     try:
         return remote_head(repo.url, repo.branch, limits.fetch_seconds)
     except GitFailure as failure:
-        raise as_failure(failure, repo, limits) from None
+        raise as_failure(failure, repo, limits.fetch_seconds) from None
 
 
 def _limits(runtime: Runtime) -> SyncLimits:

@@ -89,7 +89,7 @@ class RepoSync:
         except Failure as failure:
             return self._failed(served, failure.error)
         except GitFailure as failure:
-            return self._failed(served, as_failure(failure, self.listed, self.limits).error)
+            return self._failed(served, as_failure(failure, self.listed, self.limits.fetch_seconds).error)
 
     def _failed(self, served: str, error: RagError) -> RepoReport:
         self.watch.failed[self.listed.id] = error
