@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -70,6 +71,7 @@ def add(
     from rag_stdlib.corpus.listfile import ListedRepo
     from rag_stdlib.corpus.listwrite import id_of
 
+    _require_locks()
     with runtime_of(context) as runtime:
         require(runtime, RAG_WRITE, "rag corpus add")
         _check_options(context, runtime, {"--commit": commit}, {"--depth": depth, "--path": path})
@@ -82,6 +84,12 @@ def add(
     at = f"the head of {repo.branch}" if repo.commit is None else f"{repo.branch} at {repo.commit}"
     asked = ", its present head" if repo.commit != commit else ""
     show(f"{'replaced' if replaced else 'added'} {clean(repo.id)}: {clean(at)}{asked}")
+
+
+def _require_locks() -> None:
+    """End the command on a system without POSIX file locks, which the list and the mirrors are kept by."""
+    if importlib.util.find_spec("fcntl") is None:
+        raise CommandError("corpora are kept on systems with POSIX file locks (Linux, macOS), and this is none; serve an index that was synced on one")
 
 
 def _check_options(context: typer.Context, runtime: Runtime, pinned: Mapping[str, Any], head: Mapping[str, Any]) -> None:
@@ -152,6 +160,7 @@ def sync(context: typer.Context, index: Index, list_file: ListFile = None, as_js
     Each repository is switched in one step, so that a search sees it wholly as it was or wholly as it is. One that fails stays as it was and
     does not stop the others; the exit code is 1 then. A sync that was stopped goes on where it was when it is run again.
     """
+    _require_locks()
     from rag_stdlib.corpus.sync import sync as run_sync
 
     with runtime_of(context) as runtime:

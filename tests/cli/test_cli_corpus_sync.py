@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import sys
@@ -311,3 +312,12 @@ class TestStatus:
             told = rag("corpus", "status", "kb.db") if locked else None
         told = told or rag("corpus", "status", "kb.db")
         assert (told.code, told.out) == (0, f"{line}\n")
+
+
+@pytest.mark.parametrize("words", [("add", "/srv/a"), ("sync", "kb.db")])
+def test_a_system_without_file_locks_is_told_of_in_a_line(rag: Rag, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "fcntl" else find(name, *more))
+    refused = rag("corpus", *words)
+    assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1)
+    assert "POSIX file locks" in refused.err
