@@ -163,7 +163,7 @@ def check_answer(description: object, answer: object, *, provider: str | bytes |
     node = _node(provider, profile)
     content, corpus = _content(answer), consistent(description)
     if isinstance(corpus, Refused):
-        return RefusedAnswer(corpus, node, _hits(answer))
+        return RefusedAnswer(corpus, node, () if isinstance(content, Refused) else content.hits)
     if isinstance(content, Refused):
         return RefusedAnswer(content, node, ())
     if content.corpus_hash != corpus.corpus_hash:

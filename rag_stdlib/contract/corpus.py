@@ -19,7 +19,6 @@ from rag_stdlib.contract.verdicts import Refused, Signed, Unsigned
 
 LABEL: Final = "macula-rag corpus v1"
 MAX_DIM: Final = 2**53 - 1  # the largest integer that every reader of JSON takes for the same number
-
 MAX_REPOS: Final = cbor.MAX_ITEMS  # more than a message of the mesh has room for
 
 _NODE_ID_BYTES: Final = 32
@@ -120,7 +119,8 @@ def verify_corpus(description: object, provider: str | bytes, profile: Profile) 
     `signed_by` and every key that the hash does not cover are not looked at.
 
     Args:
-        description: The reply of describe_corpus, however malformed; keys and strings may be text or bytes, and null is absent.
+        description: The reply of describe_corpus, however malformed; keys and strings may be text or bytes. A signature that is
+            null is malformed, and no absent one.
         provider: The node id that was called: 64 hex digits of any case, or 32 bytes.
         profile: The profile whose keys the caller accepts.
 
@@ -185,8 +185,10 @@ def _hash(model: str, dim: int, repos: tuple[Repo, ...]) -> str:
 def _checked(description: object) -> Corpus:
     model, dim, repos = _identity(description)
     signature = loose.field(description, "signature")
-    if signature is not None and not isinstance(signature, bytes):
-        raise MalformedDescription("signature is no byte string")
+    if not isinstance(signature, bytes):
+        if loose.has(description, "signature"):
+            raise MalformedDescription("signature is no byte string")
+        signature = None
     return Corpus(model, dim, repos, _text(description, "corpus_hash"), signature)
 
 

@@ -19,7 +19,6 @@ from rag_stdlib.contract.verdicts import HitVerdict, Membership
 
 _COMMIT: Final = re.compile("[0-9a-f]{40}")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-_OF_A_CORPUS: Final = frozenset({"repo_id", b"repo_id", "commit", b"commit"})
 
 
 def valid_provenance(value: object) -> bool:
@@ -93,7 +92,7 @@ def _digest(provenance: object) -> str | None:
         commit = loose.text(loose.field(provenance, "commit"))
         if not loose.text(loose.field(provenance, "repo_id")) or commit is None or not _COMMIT.fullmatch(commit):
             return None
-    elif kind != "deposit" or not provenance.keys().isdisjoint(_OF_A_CORPUS):
+    elif kind != "deposit" or loose.has(provenance, "repo_id") or loose.has(provenance, "commit"):
         return None
     digest = loose.text(loose.field(provenance, "content_sha256"))
     return digest if digest is not None and _DIGEST.fullmatch(digest) else None

@@ -56,6 +56,11 @@ def field(mapping: object, name: str) -> object:
     return mapping[name] if name in mapping else mapping.get(name.encode())
 
 
+def has(mapping: object, name: str) -> bool:
+    """Tell whether a map has a field by this name, as text or as bytes, be it null."""
+    return isinstance(mapping, Mapping) and (name in mapping or name.encode() in mapping)
+
+
 def _by_text(mapping: Mapping[object, object]) -> dict[object, object]:
     found: dict[object, object] = {}
     for key, item in mapping.items():

@@ -7,7 +7,6 @@ were synced from. The signature, where one is kept, is that of the operator over
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final
 
 import apsw
@@ -57,7 +56,7 @@ def kept_signature(connection: apsw.Connection, hash_now: str) -> bytes | None:
     signed, _, encoded = kept.partition(":") if isinstance(kept, str) else ("", "", "")
     try:
         return base64.b64decode(encoded, validate=True) if signed == hash_now else None
-    except binascii.Error:
+    except ValueError:
         return None
 
 

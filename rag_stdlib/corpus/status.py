@@ -102,7 +102,7 @@ def last_scan(place: SyncPlace) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         told = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(told, dict):
             return told

@@ -87,7 +87,8 @@ class Provider:
             runtime: Root, configuration and embedder; who closes it is who made it.
             index: The index file; one that is not there yet is refused as `store_opening` until it is.
             org: The first part of every procedure's name, or ``~<node id>`` for the node's own namespace.
-            key: The node's key, which signs the corpus; without one, a signature that the index keeps is handed out.
+            key: The node's key, which signs the corpus; without one, a signature that the index keeps is handed out. Callers count it
+                where it is that of the node that serves, and refuse every answer where it is another's.
             list_file: The corpus list, a path below the root: a broken one refuses every description.
             regime: The rules of that list.
             operators: Node ids (64 hex digits, any case) of those who may upload, prune and retire; nobody by default.

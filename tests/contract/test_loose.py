@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_stdlib.contract.loose import field, loosened, text
+from rag_stdlib.contract.loose import field, has, loosened, text
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 SCALARS = st.one_of(st.none(), st.integers(), WORDS, st.binary(max_size=5))
@@ -85,6 +85,13 @@ def test_a_text_reads_the_same_in_both_forms(word: str) -> None:
 ], ids=repr)
 def test_a_field_is_found_under_either_form_of_its_name(mapping: object, found: object) -> None:
     assert field(mapping, "a") == found
+
+
+@pytest.mark.parametrize(("mapping", "there"), [
+    ({"a": None}, True), ({b"a": None}, True), ({"a": 0, b"a": 1}, True), (MappingProxyType({b"a": 1}), True), ({"b": 1}, False), ({}, False), (None, False), ("a", False),
+], ids=repr)
+def test_a_field_is_there_although_it_is_null(mapping: object, there: bool) -> None:
+    assert has(mapping, "a") is there
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(["a", "é", b"a", "é".encode(), b"\xff", 1]), WORDS), st.integers(), max_size=6))

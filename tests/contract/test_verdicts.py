@@ -27,6 +27,10 @@ def test_a_refusal_reads_as_its_reason_and_what_stands_behind_it() -> None:
     assert str(Refused("signature", "alg_mismatch")) == "signature: alg_mismatch"
 
 
+def test_only_what_is_vouched_for_is_true() -> None:
+    assert [bool(verdict) for verdict in (Signed("a" * 64), Unsigned(), Refused("signature", "malformed"))] == [True, False, False]
+
+
 def test_verdicts_are_told_apart_by_what_they_hold() -> None:
     assert Signed("a" * 64) == Signed("a" * 64) != Signed("b" * 64)
     assert len({Signed("a"), Unsigned(), Unsigned(), Refused("a"), Refused("a", "b")}) == 4

@@ -91,7 +91,7 @@ def test_a_node_id_has_one_form() -> None:
     assert pinned(P.upper(), "pq_pure") == pinned(bytes.fromhex(P), "pq_pure") == P
 
 
-@pytest.mark.parametrize("changes", [{}, {"signed_by": P}, {"signature": None}, {"signed_by": b"\xff", "extra": [1]}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"signed_by": P}, {"Signature": b"x"}, {"signed_by": b"\xff", "extra": [1]}], ids=str)
 def test_without_a_signature_it_is_unsigned_whatever_else_it_says(changes: dict[str, Any]) -> None:
     assert check({**DESCRIPTION, **changes}) == Unsigned()
 
@@ -114,9 +114,11 @@ def test_text_and_bytes_are_one_at_any_depth_but_the_signature_is_bytes() -> Non
     assert check({**sent, "repos": [as_bytes(ALPHA), BETA], "corpus_hash": HASH.encode()}) == Signed(P)
 
 
-@pytest.mark.parametrize("sent", ["text", 7, [b"x"], {"$bytes": ""}, bytearray(b"x"), 1.0], ids=str)
+@pytest.mark.parametrize("sent", ["text", 7, [b"x"], {"$bytes": ""}, bytearray(b"x"), 1.0, None], ids=str)
 def test_a_signature_that_is_no_byte_string_is_malformed(sent: object) -> None:
-    assert check(signed_description(signature=sent)) == Refused("malformed_description", "signature is no byte string")
+    malformed = Refused("malformed_description", "signature is no byte string")
+    assert check(signed_description(signature=sent)) == malformed
+    assert check({**DESCRIPTION, b"signature": sent}) == malformed
 
 
 @pytest.mark.parametrize("claim", [HASH.upper(), HASH[:-1], HASH + "\n", "", OTHER_HASH])

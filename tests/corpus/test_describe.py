@@ -76,7 +76,7 @@ def test_a_signature_is_of_one_corpus_and_of_no_later_one(lexical: Runtime) -> N
         assert kept_signature(connection, "f" * 64) is None
 
 
-@pytest.mark.parametrize("damaged", ["", "no colon", "HASH:not base64!", 7])
+@pytest.mark.parametrize("damaged", ["", "no colon", "HASH:not base64!", "HASH:ü", "HASH:AA=", 7])
 def test_a_damaged_signature_is_none(lexical: Runtime, damaged: str | int) -> None:
     serve(lexical, ONE)
     with lexical.store.writing(PATH) as connection:

@@ -128,7 +128,7 @@ def test_a_key_of_another_regime_or_of_none_is_unknown(regime: Regime, key: str)
 
 @pytest.mark.parametrize("value", ["", "Foo", "-a", "a_b", "a.b", "../x", "a/b", "a\n", "\na", "a b", "é", "a\0", 1, None, True, [], {}])
 @pytest.mark.parametrize("regime", BOTH)
-def test_an_id_is_lower_case_letters_digits_and_hyphens(regime: Regime, value: object) -> None:
+def test_b15_an_id_is_lower_case_letters_digits_and_hyphens(regime: Regime, value: object) -> None:
     assert refused(of(ENTRY[regime] | {"id": value}), regime).name == "malformed_id"
 
 

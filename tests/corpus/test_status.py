@@ -74,6 +74,6 @@ def test_a_status_that_cannot_be_kept_or_read_stops_nothing(tmp_path: Path) -> N
     watch.begin(1)
     watch.end()
     place.folder.mkdir(parents=True)
-    for text in ("[]", "{", "\udcff"):
+    for text in ("[]", "{", "\udcff", "[" * 100_000):
         place.status.write_bytes(text.encode("utf-8", "surrogateescape"))
         assert last_scan(place) == {"state": "unknown"}

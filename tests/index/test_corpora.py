@@ -80,6 +80,23 @@ def test_what_is_not_staged_switches_nothing(hybrid: Runtime) -> None:
     assert set(metadata().values()) == {commit("1")}
 
 
+def test_what_was_staged_and_thrown_away_switches_nothing(hybrid: Runtime) -> None:
+    switch_to(hybrid, repo("alpha", "1"), ONE)
+    corpuswrite.unstage(hybrid.store, PATH)
+    assert not switch_to(hybrid, repo("alpha", "2"), {"a.md": "Brand new words."}, staged=False)
+    assert described(hybrid) == [("alpha", commit("1"))]
+
+
+def test_files_are_counted_by_repository(lexical: Runtime) -> None:
+    rag_ingest(PATH, "d", "s", "no file of any repository", 100).unwrap()
+    with lexical.store.reading(PATH) as connection:
+        assert corpora.files_by_repo(connection) == {}
+    switch_to(lexical, repo("alpha", "1"), ONE)
+    switch_to(lexical, repo("beta", "1"), {"c.md": "Cherries."}, position=1)
+    with lexical.store.reading(PATH) as connection:
+        assert corpora.files_by_repo(connection) == {"alpha": 2, "beta": 1}
+
+
 def test_a_plan_for_another_state_is_refused(hybrid: Runtime) -> None:
     switch_to(hybrid, repo("alpha", "1"), ONE)
     stale = corpuswrite.Switch(corpora.State(), repo("alpha", "3"), "", 0, ())

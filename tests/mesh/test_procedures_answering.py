@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from rag_stdlib.contract.hits import hit_in_corpus, verify_hit
 from rag_stdlib.contract.nodekeys import NodeKey
 from rag_stdlib.contract.verdicts import HitVerdict, Membership, Signed, Unsigned
 from rag_stdlib.corpus.describe import keep_signature
+from rag_stdlib.index import served
 from rag_stdlib.index.store import Store
-from rag_stdlib.mesh.procedures import replies
+from rag_stdlib.mesh.procedures import replies, shapes
+from rag_stdlib.mesh.procedures.corpuslist import CorpusList
 from rag_stdlib.mesh.procedures.signing import Signer
 from rag_stdlib.mesh.provider import Provider
 
@@ -148,6 +151,19 @@ def test_a_list_that_cannot_be_read_is_refused_too(tmp_path: Path) -> None:
         assert refusal_of(provider, "describe_corpus").detail == "corpus_list_refused: {config_read_failed,path_special}"
         outside = serving.served(runtime, list_file="../corpus.json")
         assert refusal_of(outside, "describe_corpus").detail == "corpus_list_refused: {config_read_failed,path_parent}"
+
+
+def test_a_list_is_kept_only_once_its_times_tell_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving.write_list(tmp_path, ALPHA)
+    with serving.runtime(tmp_path) as runtime:
+        kept = CorpusList(runtime, serving.LIST, "pinned")
+        for age_s, read_again in ((0, True), (60, False)):
+            changed = time.time_ns() - age_s * 10**9
+            monkeypatch.setattr(CorpusList, "_stamp", lambda *_, at=changed: (at, at, 1, 1, 1))
+            serving.write_list(tmp_path, ALPHA)
+            assert [repo.id for repo in kept.repos() or ()] == ["alpha"]
+            serving.write_list(tmp_path, BETA)
+            assert [repo.id for repo in kept.repos() or ()] == (["beta"] if read_again else ["alpha"])
 
 
 def test_the_list_is_held_to_the_rules_of_its_regime(tmp_path: Path) -> None:
@@ -378,6 +394,29 @@ def test_hits_that_would_make_the_reply_too_large_are_left_out_and_counted(tmp_p
         assert "left_out" not in whole
         monkeypatch.setattr(replies, "MAX_HITS_BYTES", 500)
         assert refusal_of(provider, "answer_query", {"query_text": "raven nut"}).name == "payload_too_large"
+
+
+def test_hits_that_would_have_more_values_than_a_reply_are_left_out_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving.runtime(tmp_path) as runtime:
+        topics = "\n".join(f"t{number}" for number in range(9_000))
+        for number in range(20):
+            serving.put(runtime, f"n{number:02}", f"Raven {number} hides a nut.", topics=topics)
+        answer = ask(serving.served(runtime), "raven nut", top_k=20)
+        assert (len(answer["hits"]), answer["left_out"]) == (14, 6)
+        assert replies.items(answer) <= cbor.MAX_ITEMS
+        monkeypatch.setattr(replies, "MAX_HITS_ITEMS", 9_000)
+        assert refusal_of(serving.served(runtime), "answer_query", {"query_text": "raven nut"}).name == "payload_too_large"
+
+
+def test_b5_a_text_with_very_many_copies_names_the_first_thousand_and_counts_the_rest(tmp_path: Path) -> None:
+    with serving.runtime(tmp_path) as runtime:
+        serving.switch(runtime, ALPHA, {"same.md": SAME})
+        with runtime.store.reading(INDEX) as connection:
+            (chunk,) = served.chunks_of(connection, "corpus:alpha/same.md", 10)
+    copies = [f"copy/{number}.md" for number in range(1_500)]
+    crowded = shapes.hit(chunk, None, [*copies, chunk.source, *copies])
+    assert (crowded["also_in"], crowded["also_in_left_out"]) == (copies[:1_000], 500)
+    assert "also_in_left_out" not in shapes.hit(chunk, None, copies[:1_000])
 
 
 def test_the_size_of_a_reply_is_never_less_than_it_takes_on_the_wire(tmp_path: Path) -> None:

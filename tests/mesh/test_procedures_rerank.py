@@ -17,6 +17,13 @@ from rag_stdlib.mesh.procedures.rerank import rerank_results
 NO_DESK: Desk = None  # type: ignore[assignment] # it is not looked at
 
 
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def reranked(query: object, hits: object, **more: object) -> list[dict[str, Any]]:
     answer = rerank_results(NO_DESK, Params({"query_id": "q1", "query_text": query, "hits": hits, **more}), None)
     found: list[dict[str, Any]] = answer["hits"]
@@ -85,6 +92,20 @@ def test_equal_scores_keep_their_order() -> None:
 def test_what_is_missing_is_refused_in_the_contracts_order(tmp_path: Path, payload: object, refused: str) -> None:
     with serving.runtime(tmp_path) as runtime:
         assert serving.refusal_of(serving.served(runtime), "rerank_results", payload).detail == refused
+
+
+@pytest.mark.parametrize(("hit", "words"), [
+    ({1: 2}, "has a key of type int"), ({b"\xff": 1}, "has a key of type bytes"), ({"x": True}, "x is a boolean"), ({"score": True}, "score is a boolean"),
+    ({"score": float("nan")}, "score is nan"), ({"score": float("-inf")}, "score is -inf"), ({"score": 10**400}, "beyond 64 bits"),
+    ({"x": "\ud800"}, "lone surrogate"), ({"x": {1}}, "of type set"), ({"m": {"$bytes": "AA=="}}, "read as a byte string"),
+    ({"x": deep(65)}, "deeper than 64 levels"), ({"x": deep(100_000)}, "deeper than 64 levels"),
+])
+def test_b31_a_hit_that_no_reply_can_carry_is_refused_by_its_place(tmp_path: Path, hit: dict[Any, Any], words: str) -> None:
+    with serving.runtime(tmp_path) as runtime:
+        refusal = serving.refusal_of(serving.served(runtime), "rerank_results", {"query_id": "q", "query_text": "t", "hits": [{}, hit]})
+    assert refusal.name == "bad_params"
+    assert refusal.words.startswith("hits[1]: ")
+    assert words in refusal.words
 
 
 def test_it_reads_no_index(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_before_any_sync_nothing_is_known_and_nothing_is_refused(tmp_path: Path)
     assert told["scan"]["files_total"] == 0
 
 
-def test_a_listed_repository_is_served_or_still_to_come(tmp_path: Path) -> None:
+def test_x10_a_listed_repository_is_served_or_still_to_come(tmp_path: Path) -> None:
     serving.write_list(tmp_path, BETA, ALPHA)
     with serving.runtime(tmp_path) as runtime:
         serving.switch(runtime, ALPHA, ALPHA_FILES)
@@ -89,6 +89,18 @@ def test_a_status_file_with_something_else_in_it_is_told_as_unknown(tmp_path: Pa
         assert (scan["state"], scan["files_total"], scan["store_opening"]) == ("unknown", 0, 0)
         place.status.write_text("[]")
         assert status(provider)["scan"]["state"] == "unknown"
+
+
+@pytest.mark.parametrize(("current", "told"), [
+    ('{"repo": "alpha", "path": "\\ud800.md"}', {"repo": "alpha", "path": ""}), ('{"repo": 7, "path": ["a"]}', {"repo": "", "path": ""}), ("{}", {"repo": "", "path": ""}),
+])
+def test_a_place_in_the_status_file_that_is_no_text_is_left_blank(tmp_path: Path, current: str, told: dict[str, str]) -> None:
+    with serving.runtime(tmp_path) as runtime:
+        provider = serving.with_corpus(runtime)
+        place = SyncPlace(runtime.root, INDEX)
+        place.folder.mkdir(parents=True, exist_ok=True)
+        place.status.write_text(f'{{"current": {current}}}')
+        assert status(provider)["scan"]["current"] == told
 
 
 def test_an_index_that_is_no_index_is_refused(tmp_path: Path) -> None:

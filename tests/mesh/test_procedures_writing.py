@@ -95,6 +95,7 @@ def test_text_that_cannot_be_stored_is_refused(provider: Provider, text: str) ->
 @pytest.mark.parametrize(("name", "payload", "refused"), [
     ("add_knowledge", {"text": NOTE, "source_label": "x" * 1_025}, "text_too_large"), ("add_knowledge", {"text": NOTE, "topics": ["x" * 70_000]}, "text_too_large"),
     ("add_knowledge", {"text": NOTE, "topics": [f"{n:09}" for n in range(9_000)]}, "text_too_large"),
+    ("add_knowledge", {"text": NOTE, "topics": ["x" * 512, "y" * 512]}, "text_too_large"),
     ("upload_knowledge", {"document_id": "a", "raw_bytes": NOTE, "source_path": "x" * 1_025}, "text_too_large"),
     ("upload_knowledge", {"document_id": "a", "raw_bytes": NOTE, "source_type": "x" * 1_025}, "text_too_large"),
     ("upload_knowledge", {"document_id": "a", "raw_bytes": "a\0b"}, "text_nul"),
@@ -345,6 +346,17 @@ def test_a_document_that_goes_while_it_is_asked_for_is_not_ingested(provider: Pr
     monkeypatch.setattr("rag_stdlib.mesh.procedures.writing._doc_id", lambda *_: "gone")
     for name in ("prune_chunks", "retire_document"):
         assert refusal_of(provider, name, {"document_id": "gone"}, OPERATOR).detail == "not_ingested"
+
+
+@pytest.mark.parametrize("name", ["prune_chunks", "retire_document"])
+def test_an_upload_by_the_id_of_another_document_takes_neither_for_the_other(runtime: Runtime, provider: Provider, name: str) -> None:
+    serving.put(runtime, "both", "What somebody else has stored.")
+    do(provider, "upload_knowledge", document_id="both", raw_bytes=b"What was uploaded.")
+    refusal = refusal_of(provider, name, {"document_id": "both"}, OPERATOR)
+    assert (refusal.name, "'upload:both'" in refusal.words) == ("bad_params", True)
+    assert do(provider, "retire_document", document_id="upload:both")["pruned"] == 1
+    assert "What somebody else has stored." in texts(provider)
+    assert do(provider, "retire_document", document_id="both")["pruned"] == 1
 
 
 def test_a_deposit_can_be_retired_by_the_id_of_its_row(provider: Provider) -> None:

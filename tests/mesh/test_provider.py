@@ -24,6 +24,7 @@ from rag_stdlib.mesh.errors import CallError, ProviderError, Refusal, ServeRefus
 from rag_stdlib.mesh.memory import MemoryMesh
 from rag_stdlib.mesh.provider import Provider
 from rag_stdlib.mesh.transport import Request
+from rag_stdlib.mesh.wire import pack, unpack
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -195,11 +196,21 @@ ANYTHING = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() 
                         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(sorted(PAYLOAD)) | st.binary(), inner, max_size=4), max_leaves=8)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from([*READS, "rerank_results", "ingest_status", "prune_chunks", "retire_document"]), ANYTHING | st.fixed_dictionaries(dict.fromkeys(PAYLOAD, ANYTHING)))
-def test_whatever_is_sent_is_answered_or_refused_by_a_name(provider: Provider, name: str, payload: object) -> None:
+NEARLY = st.fixed_dictionaries({}, optional={name: st.sampled_from([value, str(value).encode()]) | ANYTHING for name, value in PAYLOAD.items()} | {
+    "query_vector": st.lists(st.floats() | st.integers(), min_size=serving.DIM, max_size=serving.DIM) | ANYTHING,
+    "hits": st.lists(st.dictionaries(st.sampled_from(["score", b"score", "content", "x", "$bytes", 1]), ANYTHING, max_size=4), max_size=3)}
+    | dict.fromkeys(("top_k", "topics", "offset", "limit", "chunk_ids", "source_label", "source_type"), ANYTHING))
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from([*READS, *GATED, "rerank_results", "ingest_status", "add_knowledge"]), ANYTHING | NEARLY)
+def test_whatever_is_sent_is_refused_by_a_name_or_answered_by_what_the_mesh_carries(provider: Provider, name: str, payload: object) -> None:
     found = outcome(provider, name, payload, OPERATOR)
-    assert not isinstance(found, Refusal) or found.name != "internal"
+    if isinstance(found, Refusal):
+        assert found.name != "internal"
+        assert len(found.detail.encode()) <= 256
+    else:
+        assert unpack(pack(found)) == found
 
 
 # --- what a reply is made of ---

@@ -158,10 +158,11 @@ def _found(desk: Desk, snapshot: Snapshot, question: _Question, vectors: Vectors
 
 
 def _within_bounds(hits: list[dict[str, Any]]) -> dict[str, Any]:
-    room = replies.MAX_HITS_BYTES
+    room, items = replies.MAX_HITS_BYTES, replies.MAX_HITS_ITEMS
     for kept, hit in enumerate(hits):
         room -= replies.size(hit)
-        if room < 0:
+        items -= replies.items(hit)
+        if min(room, items) < 0:
             if not kept:
                 raise Refusal("payload_too_large", "the best hit alone is too large for a reply")
             return {"hits": hits[:kept], "left_out": len(hits) - kept}

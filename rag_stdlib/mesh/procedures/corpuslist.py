@@ -5,6 +5,7 @@ What is served is what the index holds; the list itself is read to know that it 
 
 from __future__ import annotations
 
+import time
 from typing import Final, TypeAlias
 
 from rag_stdlib.config import Regime
@@ -15,13 +16,14 @@ from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.runtime import Runtime
 
 _GONE: Final = frozenset({"file_missing", "path_folder_missing"})
+_SETTLED_NS: Final = 2_000_000_000  # a younger file may change once more without a change of its times, so what was read is not kept
 
 _Read: TypeAlias = tuple[ListedRepo, ...] | ListRefused | None
-_Stamp: TypeAlias = tuple[int, int, int, int, int]
+_Stamp: TypeAlias = tuple[int, int, int, int, int]  # its two times first
 
 
 class CorpusList:
-    """A list file below the runtime's root; it is read again when it has changed. Safe to use from many threads."""
+    """A list file below the runtime's root; it is read again when it may have changed. Safe to use from many threads."""
 
     def __init__(self, runtime: Runtime, path: str | None, regime: Regime) -> None:
         """Name the file, or None for a provider without a list."""
@@ -40,17 +42,19 @@ class CorpusList:
         return read
 
     def _read(self, path: str) -> _Read:
+        now, seen = time.time_ns(), self._seen
         try:
             stamp = self._stamp(path)
             if stamp is None:
                 return None
-            if self._seen is None or self._seen[0] != stamp:
-                self._seen = stamp, self._parsed(path)
-            return self._seen[1]
+            if seen is None or seen[0] != stamp:
+                seen = stamp, self._parsed(path)
         except Failure as failure:
             if failure.error.code in _GONE:
                 return None
             return ListRefused("config_read_failed", failure.error.code)
+        self._seen = seen if now - max(stamp[:2]) > _SETTLED_NS else None
+        return seen[1]
 
     def _stamp(self, path: str) -> _Stamp | None:
         with self._runtime.root.place(path) as place:

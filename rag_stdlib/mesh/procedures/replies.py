@@ -10,6 +10,7 @@ from rag_stdlib.mesh.errors import Refusal
 
 MAX_BYTES: Final = 16 * 1024 * 1024 - 256 * 1024  # the mesh's frame holds 16 MiB less one byte, its own keys and signatures among them
 MAX_HITS_BYTES: Final = 8 * 1024 * 1024  # of an answer, which nobody reads whole; a document may need the whole frame
+MAX_HITS_ITEMS: Final = MAX_ITEMS - 64  # values and keys of an answer's hits; the rest of it is a handful
 _HEAD: Final = 5  # a head of CBOR for lengths below 2^32
 _NUMBER: Final = 9
 

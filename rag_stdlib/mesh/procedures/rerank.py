@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rag_stdlib.contract import loose
-from rag_stdlib.mesh.errors import Refusal
+from rag_stdlib.mesh import wire
+from rag_stdlib.mesh.errors import PayloadRefused, Refusal
 from rag_stdlib.mesh.procedures.desk import Desk
 from rag_stdlib.mesh.procedures.params import Params
 
@@ -28,7 +29,7 @@ def rerank_results(_desk: Desk, params: Params, _caller: str | None) -> dict[str
 
     Raises:
         Refusal: `missing_aggregate_id`, `missing_query_text`, `missing_hits`, `hits_must_be_a_list`; `bad_params` for a hit that is no
-            map, or whose score is no number.
+            map, holds what no reply can carry, or whose score is no number.
     """
     if params.value("query_id") is None:
         raise Refusal("missing_aggregate_id")
@@ -46,10 +47,14 @@ def rerank_results(_desk: Desk, params: Params, _caller: str | None) -> dict[str
 
 
 def _hit(given: object, number: int) -> dict[str, Any]:
-    hit = _as_text(loose.loosened(given))
+    hit = loose.loosened(given)
     if not isinstance(hit, Mapping):
         raise Refusal("bad_params", f"hits[{number}] is no map")
-    return {name: value for name, value in hit.items() if name not in _ADDED}
+    try:  # it goes into the reply as it is
+        wire.outgoing(hit)
+    except PayloadRefused as refused:
+        raise Refusal("bad_params", f"hits[{number}]: {refused.reason}") from None
+    return {name: _as_text(value) for name, value in hit.items() if name not in _ADDED}
 
 
 def _scored(hit: dict[str, Any], words: frozenset[str], model: str | None, number: int) -> dict[str, Any]:
@@ -69,11 +74,9 @@ def _words(text: str) -> frozenset[str]:
 
 def _as_text(value: Any) -> Any:  # noqa: ANN401 - whatever a payload holds
     """Give every string of a value as text, as a reply has to; bytes that are no UTF-8 stay what they are."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: _as_text(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_as_text(inner) for inner in value]
-    if isinstance(value, bytes | bytearray | memoryview):
-        read = loose.text(value)
-        return bytes(value) if read is None else read
-    return value
+    read = loose.text(value)
+    return value if read is None else read

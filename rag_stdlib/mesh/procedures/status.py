@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Final
 
+from rag_stdlib.contract import loose
 from rag_stdlib.corpus.places import SyncPlace
 from rag_stdlib.corpus.status import last_scan
 from rag_stdlib.errors import Failure
@@ -56,12 +57,16 @@ def _scan(desk: Desk) -> dict[str, Any]:
     state = told.get("state")
     return {"state": state if state in _STATES else "unknown", "started_at": _time(told.get("started_at")),
             "finished_at": _time(told.get("finished_at")), "duration_ms": _count(told.get("duration_ms"), None),
-            "current": {name: str(current.get(name, "")) for name in ("repo", "path")} if isinstance(current, dict) else None,
+            "current": {name: _words(current.get(name)) for name in ("repo", "path")} if isinstance(current, dict) else None,
             **{name: _count(told.get(name), 0) for name in _COUNTS}, "last_ingest_at": _time(told.get("last_ingest_at"))}
 
 
 def _count(value: object, otherwise: int | None) -> int | None:
     return value if type(value) is int and 0 <= value < 2**63 else otherwise
+
+
+def _words(value: object) -> str:
+    return loose.text(value) or ""
 
 
 def _time(milliseconds: object) -> str | None:

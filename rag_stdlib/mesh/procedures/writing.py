@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rag_stdlib.corpus import deposits
 from rag_stdlib.errors import Failure, fail
-from rag_stdlib.index import pruning, writer
+from rag_stdlib.index import pruning, served, writer
 from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.mesh.procedures import replies
 from rag_stdlib.mesh.procedures.desk import Desk
@@ -20,7 +20,7 @@ from rag_stdlib.records import SourceDocument
 from rag_stdlib.values import check_document, check_text
 
 MAX_DEPOSIT_BYTES: Final = replies.MAX_BYTES - 64 * 1024  # so that what comes in can be handed out again, whole
-MAX_LABEL_BYTES: Final = 1_024  # it stands in every hit
+MAX_LABEL_BYTES: Final = 1_024  # of a label, and of all topics together: they stand in every hit
 
 
 def add_knowledge(desk: Desk, params: Params, caller: str | None) -> dict[str, Any]:
@@ -40,7 +40,9 @@ def add_knowledge(desk: Desk, params: Params, caller: str | None) -> dict[str, A
     check_text("text", text, MAX_DEPOSIT_BYTES)
     label = params.text("source_label") or ""
     check_text("source_label", label, MAX_LABEL_BYTES)
-    document = deposits.deposit(text, label if label.strip() else deposits.LABEL, params.texts("topics") or (), caller)
+    topics = params.texts("topics") or ()
+    check_text("topics", "\n".join(topics), MAX_LABEL_BYTES)
+    document = deposits.deposit(text, label if label.strip() else deposits.LABEL, topics, caller)
     return {"chunks": _stored(desk, document)}
 
 
@@ -88,7 +90,7 @@ def prune_chunks(desk: Desk, params: Params, _caller: str | None) -> dict[str, A
     The document stays, and its bytes with it. Ids of other documents' chunks are passed over.
 
     Raises:
-        Refusal: `missing_document_id`, `not_ingested`; `bad_params` for `chunk_ids` that are no list.
+        Refusal: `missing_document_id`, `not_ingested`; `bad_params` for `chunk_ids` that are no list, and for an id of two documents.
         Failure: `corpus_document`, and what a write can fail with.
     """
     document_id = params.required("document_id", "missing_document_id")
@@ -108,7 +110,7 @@ def retire_document(desk: Desk, params: Params, _caller: str | None) -> dict[str
     """Take a document out with all its chunks, at one stroke; answer their number as `pruned`.
 
     Raises:
-        Refusal: `missing_document_id`, `not_ingested`.
+        Refusal: `missing_document_id`, `not_ingested`; `bad_params` for an id of two documents.
         Failure: `corpus_document`, and what a write can fail with.
     """
     document_id = params.required("document_id", "missing_document_id")
@@ -119,9 +121,17 @@ def retire_document(desk: Desk, params: Params, _caller: str | None) -> dict[str
 
 
 def _doc_id(desk: Desk, document_id: str) -> str:
-    """Return the id under which a document is stored; `not_ingested` for one that is not."""
+    """Return the id under which a document is stored.
+
+    Raises:
+        Refusal: `not_ingested` for one that is not; `bad_params` where an upload goes by the id of another document, so that nobody
+            takes out the one and means the other.
+    """
     with desk.snapshot() as snapshot:
         source = named(snapshot.connection, document_id)
+        upload = served.source(snapshot.connection, deposits.upload_id(document_id))
     if source is None:
         raise Refusal("not_ingested")
+    if upload is not None and source.doc_id != upload.doc_id and not source.corpus:
+        raise Refusal("bad_params", f"two documents go by this id; the upload is {upload.doc_id!r}, and has to go before the other")
     return source.doc_id
