@@ -196,6 +196,9 @@ _ROWS: Final = (
               "A read or write below the file system failed."),
     ErrorSpec("key_file_exists", "caller", "there is a file {path!r} already, and a key is never overwritten: {detail}",
               "Choose another name, or move the old key away."),
+    ErrorSpec("mesh_not_installed", "operator", "a node on the mesh needs macula-py, which cannot be used here: {detail}; "
+              "install it with: pip install 'rag-stdlib[mesh]'",
+              "An optional part is not installed. It needs Python 3.11 and one of the platforms macula-py has a wheel for."),
     # --- configuration and authority ---
     ErrorSpec("root_unconfigured", "operator",
               "no [io] root is configured, so every path is refused; "
