@@ -65,7 +65,9 @@ def list_errors(path: str) -> Iterator[None]:
     try:
         yield
     except ListRefused as refused:
-        raise fail("corpus_list_refused", path=path, detail=str(refused).removeprefix("corpus list").lstrip(",: ")) from None
+        said = str(refused).removeprefix("corpus list")  # of the list itself, or of an entry
+        detail = f"it {said.removeprefix(': ')}" if said.startswith(": ") else said.removeprefix(", ")
+        raise fail("corpus_list_refused", path=path, detail=detail) from None
 
 
 def change_list(runtime: Runtime, path: str, change: Callable[[bytes | None], Changed]) -> Changed:

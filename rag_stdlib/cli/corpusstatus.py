@@ -121,7 +121,8 @@ def _of_scan(scan: Mapping[str, Any]) -> str:
     if scan["state"] == "scanning":
         current = scan.get("current")
         at = f", at {clean('/'.join(str(part) for part in current.values() if part))}" if isinstance(current, dict) else ""
-        return f"syncing since {begun}: {repos} done{at}; {files} so far"
+        read = f"{counts.get('files_seen', 0):,} of {plural(counts.get('files_total', 0), 'files')} read"
+        return f"syncing since {begun}: {repos} done{at}; {read}, {counts.get('files_failed', 0):,} failed"
     ended = f"stopped after {repos}" if done < total else repos
     return f"last sync: {begun}, {counts.get('duration_ms', 0) / 1000:,.1f} s, {ended}; {files}"
 

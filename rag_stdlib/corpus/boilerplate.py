@@ -31,6 +31,7 @@ _LEAST_LETTERS: Final = 20
 _BRACKET: Final = re.compile(r"\\.|[\[\]()]", re.DOTALL)
 _DEFINITION: Final = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]+\]:.*", re.MULTILINE)
 _TAG: Final = re.compile(r"<[/!?]?[A-Za-z][^<>]*>")
+_MARKUP: Final = re.compile(r"[\[<]|://|www\.")  # without any of these, a text holds nothing that does not count
 _URL: Final = re.compile(r"(?<![A-Za-z0-9+.-])(?:[A-Za-z][A-Za-z0-9+.-]{1,15}://|www\.)[!-;=?-~]*")
 
 
@@ -51,6 +52,8 @@ def licence_spans(text: str) -> list[Span]:
     found: list[Span] = []
     begun = -1
     source = flat(text)
+    if not _LICENCE.search(source):
+        return found
     for block in blocks(source):
         if block.kind == "fence":
             begun = -1
@@ -101,16 +104,23 @@ def has_substance(text: str) -> bool:
 
     In fenced code nothing is markup, so that there every letter counts. Time is linear in the text.
     """
+    if not _MARKUP.search(text):
+        return _letters(text) >= _LEAST_LETTERS
     source = flat(text)
     letters = 0
     for block in blocks(source):
         content = source[block.start:block.end]
         if block.kind != "fence":
             content = _URL.sub(" ", _TAG.sub(" ", _without_comments(_without_links(content))))
-        letters += sum(1 for _ in islice(filter(str.isalpha, content), _LEAST_LETTERS))
+        letters += _letters(content)
         if letters >= _LEAST_LETTERS:
             return True
     return False
+
+
+def _letters(content: str) -> int:
+    """Count letters, no further than to as many as are asked for."""
+    return sum(1 for _ in islice(filter(str.isalpha, content), _LEAST_LETTERS))
 
 
 def _without_links(content: str) -> str:

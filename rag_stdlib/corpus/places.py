@@ -24,6 +24,7 @@ except ImportError:  # Windows: a second sync of one index is not noticed there
 
 _FOLDER: Final = ".rag"
 _LOCK: Final = "sync.lock"
+_FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 0.02
 
@@ -71,24 +72,33 @@ class SyncPlace:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            handle = os.open(self.folder / _LOCK, _FLAGS | os.O_CREAT, 0o644)
         except OSError as error:
-            raise fail("index_io", path=f"{self._shown}: {_FOLDER}", detail=error.strerror or str(error)) from None
+            raise self._unusable(error) from None
         try:
-            if not _lock(handle, _TRIES):
+            try:
+                taken = _lock(handle, _TRIES)
+            except OSError as error:
+                raise self._unusable(error) from None
+            if not taken:
                 raise fail("corpus_busy", what=f"the index {self._shown!r}")
             yield
         finally:
             os.close(handle)
 
+    def _unusable(self, error: OSError) -> Failure:
+        return fail("index_io", path=f"{self._shown}: {_FOLDER}", detail=error.strerror or str(error))
+
     def is_locked(self) -> bool:
-        """Tell whether a sync of this index is going on."""
+        """Tell whether a sync of this index is going on; none is where nothing can be locked."""
         try:
-            handle = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            handle = os.open(self.folder / _LOCK, _FLAGS)
         except OSError:
             return False
         try:
             return not _lock(handle)
+        except OSError:
+            return False
         finally:
             os.close(handle)
 

@@ -5,12 +5,14 @@ What cannot be stored (a file that no chunker takes, an embedder that fails) lea
 
 from __future__ import annotations
 
+import errno
 import logging
 import pickle
-import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import IO, Any, Final, Literal
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 from rag_stdlib.corpus.files import is_binary, new_file, watermark
 from rag_stdlib.corpus.git import GitFailure, Mirror
@@ -28,9 +30,13 @@ from rag_stdlib.result import RagError
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.values import MAX_ID_BYTES
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 _LOG: Final = logging.getLogger("rag_stdlib")
 _GROUP_CHUNKS: Final = 512  # made ready, embedded and stored together
 _GROUP_BYTES: Final = 8_000_000
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,13 @@ class RepoSync:
             return self._failed(served, failure.error)
         except GitFailure as failure:
             return self._failed(served, as_failure(failure, self.listed, self.limits.fetch_seconds).error)
+        except OSError as error:  # of the folder beside the index, where new files wait for the switch
+            if error.errno in _FULL:
+                return self._failed(served, rag_error("disk_full", path=self.index))
+            return self._failed(served, rag_error("index_io", path=self.index, detail=error.strerror or str(error)))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other repositories go on
+            _LOG.exception("the repository %s cannot be synced", self.listed.id)
+            return self._failed(served, _unexpected(error))
 
     def _failed(self, served: str, error: RagError) -> RepoReport:
         self.watch.failed[self.listed.id] = error
@@ -108,7 +121,8 @@ class RepoSync:
         rules = "\n".join(self.listed.paths)
         if before.served == after and before.rules == rules and self._is_cut_by_present_rules(before):
             count = len(before.blobs or ())
-            self._count(unchanged=count)
+            self.watch.found(count, unchanged=count)
+            self.watch.counts.files_unchanged += count
             return RepoReport(self.listed.id, "unchanged", commit, served, unchanged=count)
         return self._moved(mirror, before, after, rules)
 
@@ -135,7 +149,8 @@ class RepoSync:
         wanted = {corpora.document_id(after.id, entry.path): entry for entry in found.files}
         due = {doc_id: entry for doc_id, entry in wanted.items() if blobs.get(doc_id) != watermark(entry.blob)}
         went = sorted(blobs.keys() - wanted.keys() | blobs.keys() & due.keys())
-        with tempfile.TemporaryFile() as spool:
+        self.watch.found(len(wanted), unchanged=len(wanted) - len(due))
+        with TemporaryFile(dir=self.place.folder) as spool:  # a folder for temporary files may be small, or memory
             stager = Stager(self.runtime, self.index, went, lambda source, error: self._fail(source.removeprefix(f"{after.id}/"), error))
             stored = self._make_ready(mirror, after, list(due.values()), stager, spool)
             if self.failed:
@@ -146,7 +161,7 @@ class RepoSync:
                 raise fail("corpus_changed", path=self.index)
         unchanged, changed = len(wanted) - len(due), len(stored.doc_ids & blobs.keys())
         self.watch.stored()
-        self._count(unchanged=unchanged, changed=len(stored.doc_ids), chunks=stored.chunks, embedded=len(stored.doc_ids) if stager.identity else 0)
+        self._count(unchanged, stored, embedded=stager.identity is not None)
         return RepoReport(after.id, "switched", after.commit, before.served.commit if before.served else "", len(stored.doc_ids) - changed,
                           changed, unchanged, len(went) - changed, stored.chunks, stager.embedded, tuple(self.passed_over))
 
@@ -154,16 +169,19 @@ class RepoSync:
         """Cut and embed the files that are due, a group at a time, into the spool."""
         stored, group, chunks, size = _Stored(), list[NewFile](), 0, 0
         total, done = sum(entry.size for entry in due), 0
-        for entry, (_, data) in zip(due, mirror.read_blobs([entry.blob for entry in due]), strict=True):
-            self.watch.at(after.id, entry.path, done, total)
-            file = self._new_file(after, entry, data)
-            size += entry.size
-            if file is not None:
-                group.append(file)
-                chunks += file.prepared.chunks
-            if chunks >= _GROUP_CHUNKS or size >= _GROUP_BYTES:
-                stored.keep(stager.staged(group), spool)
-                group, chunks, size, done = [], 0, 0, done + size
+        reading = cast("Generator[tuple[str, bytes | None], None, None]", mirror.read_blobs([entry.blob for entry in due]))
+        with closing(reading) as blobs:  # whatever ends this ends git
+            for entry, (_, data) in zip(due, blobs, strict=True):
+                self.watch.at(after.id, entry.path, done, total)
+                file = self._new_file(after, entry, data)
+                self.watch.counts.files_seen += 1
+                size += entry.size
+                if file is not None:
+                    group.append(file)
+                    chunks += file.prepared.chunks
+                if chunks >= _GROUP_CHUNKS or size >= _GROUP_BYTES:
+                    stored.keep(stager.staged(group), spool)
+                    group, chunks, size, done = [], 0, 0, done + size
         stored.keep(stager.staged(group), spool)
         self.watch.at(after.id, "", total, total)
         return stored
@@ -182,21 +200,20 @@ class RepoSync:
                 self._fail(entry.path, failure.error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other files go on
             _LOG.exception("the file %r of %s cannot be cut", entry.path, after.id)
-            self._fail(entry.path, rag_error("internal", tool="rag corpus sync", detail=f"{type(error).__name__}: {error}"))
+            self._fail(entry.path, _unexpected(error))
         return None
 
     def _fail(self, path: str, error: RagError) -> None:
         self.failed.append((path, error))
         self.watch.counts.files_failed += 1
 
-    def _count(self, *, unchanged: int = 0, changed: int = 0, chunks: int = 0, embedded: int = 0) -> None:
+    def _count(self, unchanged: int, stored: _Stored, *, embedded: bool) -> None:
+        """Count what a switch has stored."""
         counts = self.watch.counts
-        counts.files_total += unchanged + changed
-        counts.files_seen += unchanged + changed
         counts.files_unchanged += unchanged
-        counts.files_changed += changed
-        counts.chunks_written += chunks
-        counts.files_embedded += embedded
+        counts.files_changed += len(stored.doc_ids)
+        counts.chunks_written += stored.chunks
+        counts.files_embedded += len(stored.doc_ids) if embedded else 0
 
 
 @dataclass(slots=True)
@@ -212,6 +229,10 @@ class _Stored:
             pickle.dump(group, spool, pickle.HIGHEST_PROTOCOL)
             self.doc_ids.update(file.prepared.doc_id for file in group)
             self.chunks += sum(file.prepared.chunks for file in group)
+
+
+def _unexpected(error: Exception) -> RagError:
+    return rag_error("internal", tool="rag corpus sync", detail=f"{type(error).__name__}: {error}")
 
 
 def _groups(spool: IO[bytes]) -> Iterator[Sequence[NewFile]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,8 @@ from rag_stdlib.corpus.places import SyncPlace
 from rag_stdlib.result import RagError
 
 _WRITE_SECONDS: Final = 0.5  # between two writes of the file while files are counted
+_MAX_BYTES: Final = 4_000_000  # of the file, which names at most an error for each repository of a list
+_READING: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 Told = Callable[[str, str, int, int], None]  # repository, file, bytes done, bytes in all
 
@@ -58,11 +61,16 @@ class Watch:
         self.last_ingest_at = _read(self.path).get("last_ingest_at")
         self._write("scanning")
 
+    def found(self, files: int, *, unchanged: int) -> None:
+        """Say how many files a repository holds for the index, and how many of them it has already."""
+        self.counts.files_total += files
+        self.counts.files_seen += unchanged
+
     def at(self, repo_id: str, file: str, done: int, total: int) -> None:
         """Say which file is being worked on, and how many bytes of the repository's new files are done."""
         self.current = (repo_id, file)
         self.told(repo_id, file, done, total)
-        if self.clock() - self._written >= _WRITE_SECONDS:
+        if abs(self.clock() - self._written) >= _WRITE_SECONDS:  # a clock may be set back
             self._write("scanning")
 
     def stored(self) -> None:
@@ -82,15 +90,13 @@ class Watch:
         finished = self._now() if state == "idle" else None
         told = {
             "state": state, "started_at": self.started_at, "finished_at": finished,
-            "duration_ms": finished - self.started_at if finished is not None else None,
+            "duration_ms": max(0, finished - self.started_at) if finished is not None else None,
             "current": {"repo": self.current[0], "path": self.current[1]} if self.current else None,
             **{name: getattr(self.counts, name) for name in self.counts.__slots__}, "last_ingest_at": self.last_ingest_at,
             "failed": {repo_id: {"code": error.code, "error": str(error)} for repo_id, error in self.failed.items()},
         }
-        beside = self.path.with_suffix(".new")
         with suppress(OSError):  # a status that cannot be kept stops no sync
-            beside.write_text(json.dumps(told), encoding="utf-8")
-            os.replace(beside, self.path)  # noqa: PTH105 - the word for it: in one step
+            _replace(self.path, json.dumps(told))
 
 
 def last_scan(place: SyncPlace) -> dict[str, Any]:
@@ -101,9 +107,26 @@ def last_scan(place: SyncPlace) -> dict[str, Any]:
     return told
 
 
+def _replace(path: Path, text: str) -> None:
+    """Write a file in one step. Whatever stands under the name that is written first is let go, and not written through."""
+    beside = path.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    try:
+        with beside.open("x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(beside, path)  # noqa: PTH105 - the word for it: in one step
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
 def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        told = json.loads(path.read_text(encoding="utf-8"))
+        handle = os.open(path, _READING)
+        try:
+            told = json.loads(os.read(handle, _MAX_BYTES)) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+        finally:
+            os.close(handle)
         if isinstance(told, dict):
             return told
     return {"state": "unknown"}

@@ -34,7 +34,7 @@ class SyncReport(Record):
 
     @property
     def clean(self) -> bool:
-        """Whether every repository of the list is served as it says."""
+        """Whether the index serves every repository of the list as it says, and no other."""
         return all(repo.outcome != "failed" for repo in self.repos)
 
 
@@ -61,35 +61,48 @@ def sync(runtime: Runtime, index: str, listed: Sequence[ListedRepo], *, limits: 
             for position, repo in enumerate(listed):
                 reports.append(RepoSync(runtime, index, place, repo, position, limits, watch).run())
                 watch.counts.repos_done += 1
-            _tidy(runtime, index, place, [repo.id for repo in listed])
+            if all(repo.outcome == "removed" for repo in removed):
+                _arrange(runtime, index, [repo.id for repo in listed])
+            _drop_mirrors(place, {repo.id for repo in listed})
         finally:
             watch.end()
         report = SyncReport((*reports, *removed))
         if report.clean:
-            corpuswrite.unstage(runtime.store, index)
+            with suppress(Failure):  # everything is served; what is staged is thrown away by the next sync
+                corpuswrite.unstage(runtime.store, index)
     return report
 
 
 def _remove_others(runtime: Runtime, index: str, listed: set[str], watch: Watch) -> list[RepoReport]:
-    """Take out the repositories that are served and not listed any more."""
+    """Take out the repositories that are served and not listed any more; one that cannot be taken out now stays whole."""
     with runtime.store.reading_if_any(index) as connection:
         served = corpora.repos(connection) if connection is not None else []
     removed = []
     for repo in served:
-        if repo.id not in listed:
+        if repo.id in listed:
+            continue
+        try:
             gone = corpuswrite.remove_repo(runtime.store, index, repo.id)
+        except Failure as failure:
+            watch.failed[repo.id] = failure.error
+            removed.append(RepoReport(repo.id, "failed", repo.commit, repo.commit, code=failure.error.code, error=str(failure.error)))
+        else:
             watch.stored()
             removed.append(RepoReport(repo.id, "removed", "", repo.commit, gone=gone))
     return removed
 
 
-def _tidy(runtime: Runtime, index: str, place: SyncPlace, order: Sequence[str]) -> None:
-    """Put what is served into the list's order, and let go of mirrors that nobody needs."""
+def _arrange(runtime: Runtime, index: str, order: Sequence[str]) -> None:
+    """Put what is served into the list's order."""
     with runtime.store.reading_if_any(index) as connection:
         present = connection is not None
     if present:
         corpuswrite.arrange(runtime.store, index, order)
+
+
+def _drop_mirrors(place: SyncPlace, listed: set[str]) -> None:
+    """Let go of mirrors that nobody needs."""
     for repo_id, path in place.mirrors().items():
-        if repo_id not in order:
+        if repo_id not in listed:
             with suppress(GitFailure):  # what cannot be deleted now is tried again by the next sync
                 Mirror(path, "/").remove()

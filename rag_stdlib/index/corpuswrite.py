@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import orjson
@@ -26,6 +26,9 @@ from rag_stdlib.values import shown
 
 if TYPE_CHECKING:
     from rag_stdlib.embed.protocol import Matrix
+
+
+_SLICE: Final = 1_000  # documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def switch(store: Store, path: str, plan: Switch, identity: EmbedderIdentity | N
         with store.writing(path, create=True) as connection:
             schema.create_corpus(connection)
             _check_before(connection, path, plan)
-            gone = content.stored_members(connection, list(plan.went))
+            gone = _lanes(connection, plan.went)
             _, texts = writer.remove(connection, list(plan.went))
             _put_repo(connection, plan)
             came = multiset.EMPTY
@@ -73,7 +76,7 @@ def switch(store: Store, path: str, plan: Switch, identity: EmbedderIdentity | N
                 texts = {}
             lexical.remove(connection, texts.items())
             changed = _carry(connection, plan.after)
-            content.advance(connection, gone=multiset.plus(writer.total(gone), changed[0]), come=multiset.plus(came, changed[1]))
+            content.advance(connection, gone=multiset.plus(gone, changed[0]), come=multiset.plus(came, changed[1]))
     except _NotStaged:
         return False
     return True
@@ -118,12 +121,20 @@ def _carry(connection: apsw.Connection, repo: corpora.ServedRepo) -> tuple[int, 
     late = [doc_id for doc_id, metadata in rows(
         connection, "SELECT d.id, d.metadata FROM rag_corpus_files f JOIN rag_documents d ON d.id = f.doc_id WHERE f.repo_id = ?", (repo.id,))
         if orjson.loads(metadata).get("commit") != repo.commit]
-    gone = writer.total(content.stored_members(connection, late))
+    gone = _lanes(connection, late)
     for doc_id in late:
         ((metadata,),) = rows(connection, "SELECT metadata FROM rag_documents WHERE id = ?", (doc_id,))
         connection.execute("UPDATE rag_documents SET metadata = ? WHERE id = ?",
                            (metadata_json({**orjson.loads(metadata), "commit": repo.commit}), doc_id))
-    return gone, writer.total(content.stored_members(connection, late))
+    return gone, _lanes(connection, late)
+
+
+def _lanes(connection: apsw.Connection, doc_ids: Sequence[str]) -> int:
+    """Add up the lanes of those of the documents that are stored: some at a time, since those of each take 2 KB."""
+    summed = multiset.EMPTY
+    for start in range(0, len(doc_ids), _SLICE):
+        summed = multiset.plus(summed, writer.total(content.stored_members(connection, doc_ids[start:start + _SLICE])))
+    return summed
 
 
 def remove_repo(store: Store, path: str, repo_id: str) -> int:
@@ -131,11 +142,11 @@ def remove_repo(store: Store, path: str, repo_id: str) -> int:
     with store.writing(path) as connection:
         state = corpora.state(connection, repo_id)
         doc_ids = list(state.blobs or ())
-        gone = content.stored_members(connection, doc_ids)
+        gone = _lanes(connection, doc_ids)
         _, texts = writer.remove(connection, doc_ids)
         lexical.remove(connection, texts.items())
         connection.execute("DELETE FROM rag_corpora WHERE id = ?", (repo_id,))
-        content.advance(connection, gone=writer.total(gone))
+        content.advance(connection, gone=gone)
     return len(doc_ids)
 
 

@@ -245,6 +245,15 @@ class TestStatus:
         assert (told.code, told.err) == (0, "rag: note: there is no index 'kb.db' yet\n")
         assert told.out == f"a  not served  listed: main at {pin[:12]}\nno sync is known of\n"
 
+    def test_why_the_last_sync_failed_stands_below_the_repository(self, rag: Rag, sources: Sources) -> None:
+        sources.commit("a", {"a.md": TEXT})
+        sources.list({"a": "b" * 40})
+        rag("corpus", "sync", "kb.db")
+        first, why, last = rag("corpus", "status", "kb.db").out.splitlines()
+        assert first == f"a  not served  listed: main at {'b' * 12}"
+        assert why.startswith(f"   failed at the last sync [commit_not_on_branch]: repository 'a': the pinned commit {'b' * 40} is not on its branch 'main'")
+        assert last.startswith("last sync: ")
+
     def test_each_state_a_repository_can_be_in(self, rag: Rag, sources: Sources) -> None:
         pins = {name: sources.commit(name, {"a.md": TEXT, "b.md": TEXT}) for name in ("asis", "moved", "left")}
         sources.list(pins)
@@ -290,11 +299,11 @@ class TestStatus:
         assert told.err.endswith("rag: note: the list names no repository, and the index serves none\n")
 
     @pytest.mark.parametrize(("kept", "locked", "line"), [
-        ({"state": "scanning", "started_at": 1_700_000_000_000, "repos_done": 1, "repos_total": 3, "files_changed": 1200,
+        ({"state": "scanning", "started_at": 1_700_000_000_000, "repos_done": 1, "repos_total": 3, "files_seen": 1200, "files_total": 3000,
           "current": {"repo": "a", "path": "x\x1b[2J.md"}}, True,
-         "syncing since 2023-11-14 22:13:20 UTC: 1 of 3 repositories done, at a/x\ufffd[2J.md; 1,200 files new or changed, 0 unchanged, 0 failed; 0 chunks so far"),
+         "syncing since 2023-11-14 22:13:20 UTC: 1 of 3 repositories done, at a/x\ufffd[2J.md; 1,200 of 3,000 files read, 0 failed"),
         ({"state": "scanning", "started_at": 1_700_000_000_000, "current": None}, True,
-         "syncing since 2023-11-14 22:13:20 UTC: 0 of 0 repositories done; 0 files new or changed, 0 unchanged, 0 failed; 0 chunks so far"),
+         "syncing since 2023-11-14 22:13:20 UTC: 0 of 0 repositories done; 0 of 0 files read, 0 failed"),
         ({"state": "scanning", "started_at": 1_700_000_000_000, "repos_done": 1, "repos_total": 1}, False,
          "last sync: begun 2023-11-14 22:13:20 UTC, ended before its time with 1 of 1 repository done; run rag corpus sync again"),
         ({"state": "idle", "started_at": 10**30, "repos_done": "x\x1b", "files_changed": None}, False,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from git_repos import Repo
+from syncing import A, B
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +33,22 @@ def repo(make_repo: Callable[..., Repo]) -> Repo:
     made = make_repo("source")
     made.commit({"README.md": "# One\n", "docs/a.md": "# A\n"})
     made.commit({"README.md": "# Two\n"})
+    return made
+
+
+@pytest.fixture
+def alpha(make_repo: Callable[..., Repo]) -> Repo:
+    """A repository of two pages."""
+    made = make_repo("alpha")
+    made.commit({"README.md": A, "docs/b.md": B})
+    return made
+
+
+@pytest.fixture
+def beta(make_repo: Callable[..., Repo]) -> Repo:
+    """A repository of one page."""
+    made = make_repo("beta")
+    made.commit({"guide.md": "# Guide\n\nCherries are stoned before they go into the pot.\n"})
     return made
 
 

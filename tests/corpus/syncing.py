@@ -15,6 +15,8 @@ from rag_stdlib.corpus.sync import DEFAULT_LIMITS, SyncLimits, SyncReport, sync
 from rag_stdlib.index import served
 
 INDEX = "kb.db"
+A = "# Alpha\n\nApples are sweet and they keep well in a cool cellar over winter.\n"
+B = "# Beta\n\nBananas ripen fast, and faster still beside a bowl of other fruit.\n"
 
 
 def listed(repo: Repo, repo_id: str = "alpha", commit: str | None = None, **more: Any) -> ListedRepo:

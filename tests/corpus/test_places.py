@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from rag_stdlib import Failure
+from rag_stdlib.corpus import places
 from rag_stdlib.corpus.places import SyncPlace
+from rag_stdlib.errors import fail
 from rag_stdlib.root import Root
 
 
@@ -85,3 +89,48 @@ def test_mirrors_are_listed_by_repository(tmp_path: Path) -> None:
     for name in ("b.git", "a.git", "status.json"):
         (found.folder / name).mkdir(parents=True)
     assert found.mirrors() == {"a": found.folder / "a.git", "b": found.folder / "b.git"}
+
+
+def test_a_file_system_without_locks_is_an_error_and_no_sync_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    found = place(tmp_path)
+    with found.locked():
+        pass
+    monkeypatch.setattr(places.fcntl, "flock", refuse)
+    assert not found.is_locked()
+    with pytest.raises(Failure) as caught, found.locked():
+        pytest.fail("nothing is locked")
+    assert (caught.value.error.code, os.strerror(errno.ENOLCK) in caught.value.error) == ("index_io", True)
+
+
+def test_a_link_is_no_lock(tmp_path: Path) -> None:
+    found = place(tmp_path)
+    found.folder.mkdir(parents=True)
+    (found.folder / "sync.lock").symlink_to(tmp_path / "made")
+    with pytest.raises(Failure) as caught, found.locked():
+        pytest.fail("it is somebody else's file")
+    assert (caught.value.error.code, found.is_locked(), (tmp_path / "made").exists()) == ("index_io", False, False)
+
+
+def test_a_system_that_knows_no_file_locks_can_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    spec = importlib.util.spec_from_file_location("places_without_locks", places.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = module.SyncPlace(Root(str(tmp_path)), "kb.db")
+    with found.locked():
+        assert not found.is_locked()
+
+
+def test_what_cannot_be_looked_at_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_root: Root, path: str) -> str:
+        raise fail("path_special", path=path, kind="a device")
+
+    monkeypatch.setattr(Root, "kind_of", refuse)
+    with pytest.raises(Failure) as caught:
+        place(tmp_path)
+    assert caught.value.error.code == "path_special"

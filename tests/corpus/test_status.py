@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from rag_stdlib.corpus.places import SyncPlace
@@ -77,3 +78,37 @@ def test_a_status_that_cannot_be_kept_or_read_stops_nothing(tmp_path: Path) -> N
     for text in ("[]", "{", "\udcff", "[" * 100_000):
         place.status.write_bytes(text.encode("utf-8", "surrogateescape"))
         assert last_scan(place) == {"state": "unknown"}
+
+
+def test_a_clock_that_is_set_back_stops_no_telling_and_makes_no_negative_duration(tmp_path: Path) -> None:
+    place, clock = SyncPlace(Root(str(tmp_path)), "kb.db"), Clock()
+    with place.locked():
+        watch = Watch(place.status, clock)
+        watch.begin(1)
+        clock.now -= 500
+        watch.at("alpha", "a.md", 0, 1)
+        assert last_scan(place)["current"] == {"repo": "alpha", "path": "a.md"}
+        watch.end()
+    assert last_scan(place)["duration_ms"] == 0
+
+
+def test_what_stands_in_the_way_is_not_written_through_nor_waited_for(tmp_path: Path) -> None:
+    place, clock = SyncPlace(Root(str(tmp_path)), "kb.db"), Clock()
+    other = tmp_path / "other.json"
+    other.write_text('{"state": "idle", "last_ingest_at": 7}')
+    with place.locked():
+        (place.folder / "status.new").symlink_to(other)
+        Watch(place.status, clock).begin(1)
+        assert last_scan(place)["state"] == "scanning"
+        assert other.read_text() == '{"state": "idle", "last_ingest_at": 7}'
+        place.status.unlink()
+        place.status.symlink_to(other)
+        assert last_scan(place) == {"state": "unknown"}
+        place.status.unlink()
+        os.mkfifo(place.status)
+        assert last_scan(place) == {"state": "unknown"}
+        place.status.unlink()
+        place.status.mkdir()
+        assert last_scan(place) == {"state": "unknown"}
+        Watch(place.status, clock).begin(1)
+        assert {path.name for path in place.folder.iterdir()} == {"status.json", "sync.lock"}, "what could not be put in its place is gone"

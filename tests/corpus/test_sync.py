@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from embedder_double import EmbedderDouble
 from git_repos import Repo, git
-from syncing import INDEX, commits, found, listed, paths, reasons, synced
+from syncing import INDEX, A, B, commits, found, listed, paths, reasons, synced
 
 from rag_stdlib import Config, Failure, Runtime, rag_get, rag_ingest, rag_stats
 from rag_stdlib.corpus import reposync
@@ -22,22 +22,6 @@ from rag_stdlib.index import corpora, served
 from rag_stdlib.root import Root
 
 MakeRepo = Callable[..., Repo]
-A = "# Alpha\n\nApples are sweet and they keep well in a cool cellar over winter.\n"
-B = "# Beta\n\nBananas ripen fast, and faster still beside a bowl of other fruit.\n"
-
-
-@pytest.fixture
-def alpha(make_repo: MakeRepo) -> Repo:
-    made = make_repo("alpha")
-    made.commit({"README.md": A, "docs/b.md": B})
-    return made
-
-
-@pytest.fixture
-def beta(make_repo: MakeRepo) -> Repo:
-    made = make_repo("beta")
-    made.commit({"guide.md": "# Guide\n\nCherries are stoned before they go into the pot.\n"})
-    return made
 
 
 def head(repo: Repo, branch: str = "main") -> str:
@@ -344,7 +328,7 @@ def test_readers_see_one_head_or_the_other_while_syncs_go_on(tmp_path: Path, alp
         from rag_stdlib.index import search
 
         with Runtime(Config(), root=tmp_path, embedder=EmbedderDouble()) as reader:
-            while not stop.is_set():
+            while not stop.wait(0.002):  # the sync gets its turns, too
                 with reader.store.snapshot(INDEX) as snapshot:
                     described = describe(snapshot.connection, identity_of(snapshot.connection, INDEX, reader.embedder))
                     (answer,) = search.answers(snapshot, INDEX, search.Query(20, "lexical"), ["common words"], {})
