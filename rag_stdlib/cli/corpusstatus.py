@@ -70,7 +70,7 @@ def _rows(runtime: Runtime, index: str, listed: Sequence[ListedRepo]) -> Iterato
 
 def _row(repo_id: str, listed: ListedRepo | None, state: State | None) -> dict[str, Any]:
     served = state.served if state is not None else None
-    files = len(state.blobs or ()) if state is not None else 0
+    files = len(state.blobs) if state is not None else 0
     return {"id": repo_id, "state": _state(listed, state), "served": _point(served), "listed": _point(listed), "files": files}
 
 

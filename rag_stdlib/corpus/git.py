@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +166,8 @@ class Mirror:
         with self._distrusting():
             yield from gitobjects.tree(self.path, commit)
 
-    def read_blobs(self, ids: Iterable[str], max_bytes: int = MAX_BLOB_BYTES) -> Iterator[tuple[str, bytes | None]]:
-        """Give the bytes of blobs in the order asked for; None for one of more than `max_bytes`.
+    def read_blobs(self, ids: Iterable[str], max_bytes: int = MAX_BLOB_BYTES) -> Generator[tuple[str, bytes | None], None, None]:
+        """Give the bytes of blobs in the order asked for; None for one of more than `max_bytes`. Closing it ends git.
 
         Raises:
             GitFailure: `failed` where one is not there or not what its id says; the next `fetch` makes the mirror anew then.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
+from typing import IO, Any, Final, Literal
 
 from rag_stdlib.corpus.files import is_binary, new_file, watermark
 from rag_stdlib.corpus.git import GitFailure, Mirror
@@ -29,9 +29,7 @@ from rag_stdlib.records import Record
 from rag_stdlib.result import RagError
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.values import MAX_ID_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from replay.errors import ReplayError
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 _GROUP_CHUNKS: Final = 512  # made ready, embedded and stored together
@@ -100,6 +98,8 @@ class RepoSync:
             if error.errno in _FULL:
                 return self._failed(served, rag_error("disk_full", path=self.index))
             return self._failed(served, rag_error("index_io", path=self.index, detail=error.strerror or str(error)))
+        except ReplayError:
+            raise  # what a session refuses is no failure of a repository
         except Exception as error:  # noqa: BLE001 - whatever it is, the other repositories go on
             _LOG.exception("the repository %s cannot be synced", self.listed.id)
             return self._failed(served, _unexpected(error))
@@ -120,7 +120,7 @@ class RepoSync:
         after = corpora.ServedRepo(self.listed.id, self.listed.url, self.listed.branch, commit)
         rules = "\n".join(self.listed.paths)
         if before.served == after and before.rules == rules and self._is_cut_by_present_rules(before):
-            count = len(before.blobs or ())
+            count = len(before.blobs)
             self.watch.found(count, unchanged=count)
             self.watch.counts.files_unchanged += count
             return RepoReport(self.listed.id, "unchanged", commit, served, unchanged=count)
@@ -139,13 +139,13 @@ class RepoSync:
 
     @staticmethod
     def _is_cut_by_present_rules(before: corpora.State) -> bool:
-        return all(mark == watermark(mark.rpartition(":")[2]) for mark in (before.blobs or {}).values())
+        return all(mark == watermark(mark.rpartition(":")[2]) for mark in before.blobs.values())
 
     def _moved(self, mirror: Mirror, before: corpora.State, after: corpora.ServedRepo, rules: str) -> RepoReport:
         found = listing(mirror, after.commit, self.listed.paths, max_file_bytes=self.limits.file_bytes,
                         max_name_bytes=MAX_ID_BYTES - len(corpora.document_id(after.id, "").encode()))
         self.passed_over += found.passed_over
-        blobs = before.blobs or {}
+        blobs = before.blobs
         wanted = {corpora.document_id(after.id, entry.path): entry for entry in found.files}
         due = {doc_id: entry for doc_id, entry in wanted.items() if blobs.get(doc_id) != watermark(entry.blob)}
         went = sorted(blobs.keys() - wanted.keys() | blobs.keys() & due.keys())
@@ -169,8 +169,7 @@ class RepoSync:
         """Cut and embed the files that are due, a group at a time, into the spool."""
         stored, group, chunks, size = _Stored(), list[NewFile](), 0, 0
         total, done = sum(entry.size for entry in due), 0
-        reading = cast("Generator[tuple[str, bytes | None], None, None]", mirror.read_blobs([entry.blob for entry in due]))
-        with closing(reading) as blobs:  # whatever ends this ends git
+        with closing(mirror.read_blobs([entry.blob for entry in due])) as blobs:  # whatever ends this ends git
             for entry, (_, data) in zip(due, blobs, strict=True):
                 self.watch.at(after.id, entry.path, done, total)
                 file = self._new_file(after, entry, data)

@@ -7,8 +7,9 @@ Both tables are made by the first sync. Only a sync writes documents that stand 
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ import orjson
 from rag_stdlib.errors import fail
 from rag_stdlib.index import schema
 from rag_stdlib.index.sql import number, rows
+from rag_stdlib.records import NOTHING
 from rag_stdlib.values import shown
 
 PREFIX: Final = "corpus:"  # of the ids of a corpus's documents
@@ -46,8 +48,7 @@ class State:
 
     served: ServedRepo | None = None
     rules: str = ""
-    position: int = -1
-    blobs: dict[str, str] | None = None
+    blobs: Mapping[str, str] = NOTHING
 
 
 def exists(connection: apsw.Connection) -> bool:
@@ -67,13 +68,18 @@ def repos(connection: apsw.Connection) -> list[ServedRepo]:
     return [ServedRepo(*row) for row in rows(connection, "SELECT id, url, branch, commit_id FROM rag_corpora ORDER BY position, id")]
 
 
+def positions(connection: apsw.Connection) -> dict[str, int]:
+    """Return the place of each repository that is served in the list."""
+    return dict(rows(connection, "SELECT id, position FROM rag_corpora")) if exists(connection) else {}
+
+
 def state(connection: apsw.Connection, repo_id: str) -> State:
     """Look up how a repository is served."""
     if exists(connection):
-        for url, branch, commit, rules, position in rows(
-                connection, "SELECT url, branch, commit_id, rules, position FROM rag_corpora WHERE id = ?", (repo_id,)):
+        for url, branch, commit, rules in rows(
+                connection, "SELECT url, branch, commit_id, rules FROM rag_corpora WHERE id = ?", (repo_id,)):
             blobs = dict(rows(connection, "SELECT doc_id, blob FROM rag_corpus_files WHERE repo_id = ?", (repo_id,)))
-            return State(ServedRepo(repo_id, url, branch, commit), rules, position, blobs)
+            return State(ServedRepo(repo_id, url, branch, commit), rules, blobs)
     return State()
 
 
@@ -121,7 +127,8 @@ def sections(connection: apsw.Connection, doc_ids: Sequence[str]) -> dict[str, l
 def keep_original(connection: apsw.Connection, doc_id: str, data: bytes) -> None:
     """Keep the bytes of a document that its text does not give back."""
     schema.create_originals(connection)
-    connection.execute("INSERT OR REPLACE INTO rag_originals(doc_id, bytes) VALUES (?, ?)", (doc_id, data))
+    connection.execute("INSERT OR REPLACE INTO rag_originals(doc_id, sha256, bytes) VALUES (?, ?, ?)",
+                       (doc_id, hashlib.sha256(data).hexdigest(), data))
 
 
 def original(connection: apsw.Connection, doc_id: str) -> bytes | None:
@@ -132,12 +139,17 @@ def original(connection: apsw.Connection, doc_id: str) -> bytes | None:
     return None
 
 
+def original_digests(connection: apsw.Connection, doc_ids: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of the bytes of those of the documents whose bytes were kept."""
+    if not schema.has_table(connection, "rag_originals"):
+        return {}
+    return dict(rows(connection, "SELECT doc_id, sha256 FROM rag_originals WHERE doc_id IN (SELECT value FROM json_each(?))",
+                     (json.dumps(doc_ids),)))
+
+
 def problems(connection: apsw.Connection) -> Iterator[str]:
     """Hold the corpus against the documents: each file is stored whole, at the commit of its repository."""
-    if schema.has_table(connection, "rag_originals"):
-        lost = number(connection, "SELECT count(*) FROM rag_originals WHERE doc_id NOT IN (SELECT id FROM rag_documents)")
-        if lost:
-            yield f"corpus: {lost} originals are kept of documents that are gone"
+    yield from _problems_of_originals(connection)
     if not exists(connection):
         return
     for doc_id, repo_id, commit, metadata, chunks, stored in rows(connection, (
@@ -154,3 +166,14 @@ def problems(connection: apsw.Connection) -> Iterator[str]:
                 yield f"{named} does not name its repository and the commit that is served"
             if len(orjson.loads(stored)) != chunks:
                 yield f"{named} has {chunks} chunks, but not as many sections"
+
+
+def _problems_of_originals(connection: apsw.Connection) -> Iterator[str]:
+    if not schema.has_table(connection, "rag_originals"):
+        return
+    lost = number(connection, "SELECT count(*) FROM rag_originals WHERE doc_id NOT IN (SELECT id FROM rag_documents)")
+    if lost:
+        yield f"corpus: {lost} originals are kept of documents that are gone"
+    for doc_id, digest, data in rows(connection, "SELECT doc_id, sha256, bytes FROM rag_originals"):
+        if hashlib.sha256(data).hexdigest() != digest:
+            yield f"corpus: the original of document {shown(doc_id)!r} does not have the stored digest"

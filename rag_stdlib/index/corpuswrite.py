@@ -118,14 +118,16 @@ def _put_files(connection: apsw.Connection, path: str, repo: corpora.ServedRepo,
 
 def _carry(connection: apsw.Connection, repo: corpora.ServedRepo) -> tuple[int, int]:
     """Have the files that did not change name the new commit; return the lanes of how they were and how they are."""
-    late = [doc_id for doc_id, metadata in rows(
-        connection, "SELECT d.id, d.metadata FROM rag_corpus_files f JOIN rag_documents d ON d.id = f.doc_id WHERE f.repo_id = ?", (repo.id,))
-        if orjson.loads(metadata).get("commit") != repo.commit]
+    late: list[str] = []
+    carried: list[tuple[str, str]] = []
+    for doc_id, metadata in rows(connection, "SELECT d.id, d.metadata FROM rag_corpus_files f JOIN rag_documents d ON d.id = f.doc_id "
+                                 "WHERE f.repo_id = ?", (repo.id,)):
+        facts = orjson.loads(metadata)
+        if facts.get("commit") != repo.commit:
+            late.append(doc_id)
+            carried.append((metadata_json({**facts, "commit": repo.commit}), doc_id))
     gone = _lanes(connection, late)
-    for doc_id in late:
-        ((metadata,),) = rows(connection, "SELECT metadata FROM rag_documents WHERE id = ?", (doc_id,))
-        connection.execute("UPDATE rag_documents SET metadata = ? WHERE id = ?",
-                           (metadata_json({**orjson.loads(metadata), "commit": repo.commit}), doc_id))
+    connection.executemany("UPDATE rag_documents SET metadata = ? WHERE id = ?", carried)
     return gone, _lanes(connection, late)
 
 
@@ -141,7 +143,7 @@ def remove_repo(store: Store, path: str, repo_id: str) -> int:
     """Take a repository out with all its documents, in one transaction; return how many those were."""
     with store.writing(path) as connection:
         state = corpora.state(connection, repo_id)
-        doc_ids = list(state.blobs or ())
+        doc_ids = list(state.blobs)
         gone = _lanes(connection, doc_ids)
         _, texts = writer.remove(connection, doc_ids)
         lexical.remove(connection, texts.items())
@@ -153,7 +155,7 @@ def remove_repo(store: Store, path: str, repo_id: str) -> int:
 def arrange(store: Store, path: str, order: Sequence[str]) -> None:
     """Put the repositories that are served into this order; nothing is written where they are in it."""
     with store.reading(path) as connection:
-        present = {repo.id: corpora.state(connection, repo.id).position for repo in corpora.repos(connection)}
+        present = corpora.positions(connection)
     wanted = {repo_id: position for position, repo_id in enumerate(order) if repo_id in present}
     if wanted != present:
         with store.writing(path) as connection:

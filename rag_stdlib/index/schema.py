@@ -42,7 +42,7 @@ _CORPUS: Final = (
         doc_id TEXT PRIMARY KEY NOT NULL REFERENCES rag_documents(id), repo_id TEXT NOT NULL REFERENCES rag_corpora(id),
         blob TEXT NOT NULL, sections TEXT NOT NULL)""",
 )
-_ORIGINALS: Final = "CREATE TABLE rag_originals(doc_id TEXT PRIMARY KEY NOT NULL REFERENCES rag_documents(id), bytes BLOB NOT NULL)"
+_ORIGINALS: Final = "CREATE TABLE rag_originals(doc_id TEXT PRIMARY KEY NOT NULL REFERENCES rag_documents(id), sha256 TEXT NOT NULL, bytes BLOB NOT NULL)"
 _CORPUS_STAGING: Final = "CREATE TABLE rag_corpus_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
 _STAGING: Final = "CREATE TABLE rag_staging(digest TEXT PRIMARY KEY NOT NULL, vector BLOB NOT NULL)"
 # Blocks of 32 vectors: one vector is read, and one document replaced, by touching little more than itself.

@@ -12,7 +12,7 @@ import orjson
 from rag_stdlib.index import corpora
 from rag_stdlib.index.reader import GET_EFFECT, UNRANKED
 from rag_stdlib.index.search import CHUNK_COLUMNS, envelope
-from rag_stdlib.index.sql import number, rows
+from rag_stdlib.index.sql import rows
 from rag_stdlib.index.texts import stored_text
 from rag_stdlib.records import RagChunkEnvelope
 
@@ -23,13 +23,16 @@ _COLUMNS: Final = "id, source, media_type, metadata, content_sha256, chunks"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A stored document without its text. `path` is its source, by which it is asked for; `corpus`: it belongs to one."""
+    """A stored document without its text.
+
+    `path` is its source, by which it is asked for; `bytes_sha256` is of the bytes that it was made from; `corpus`: it belongs to one.
+    """
 
     doc_id: str
     path: str
     media_type: str
     metadata: Mapping[str, Any]
-    content_sha256: str
+    bytes_sha256: str
     chunks: int
     corpus: bool
 
@@ -41,12 +44,11 @@ def source(connection: apsw.Connection, doc_id: str) -> Source | None:
 
 def source_by_path(connection: apsw.Connection, path: str) -> Source | None:
     """Return the document at this path: a corpus's file before all others, then one with this id, then the first of this source."""
-    for doc_id in (corpora.PREFIX + path, path):
-        found = source(connection, doc_id)
-        if found is not None and (found.corpus or doc_id == path):
-            return found
+    file = source(connection, corpora.PREFIX + path)
+    if file is not None and file.corpus:
+        return file
     statement = f"SELECT {_COLUMNS} FROM rag_documents WHERE source = ? ORDER BY id LIMIT 1"
-    return next(iter(_sources(connection, statement, (path,))), None)
+    return source(connection, path) or next(iter(_sources(connection, statement, (path,))), None)
 
 
 def sources_page(connection: apsw.Connection, offset: int, limit: int) -> list[Source]:
@@ -56,14 +58,10 @@ def sources_page(connection: apsw.Connection, offset: int, limit: int) -> list[S
 
 def _sources(connection: apsw.Connection, statement: str, bindings: tuple[Any, ...]) -> list[Source]:
     found = rows(connection, statement, bindings).fetchall()
-    owned = corpora.owned(connection, [row[0] for row in found])
-    return [Source(doc_id, path, media_type, orjson.loads(metadata), digest, chunks, doc_id in owned)
+    doc_ids = [row[0] for row in found]
+    owned, originals = corpora.owned(connection, doc_ids), corpora.original_digests(connection, doc_ids)
+    return [Source(doc_id, path, media_type, orjson.loads(metadata), originals.get(doc_id, digest), chunks, doc_id in owned)
             for doc_id, path, media_type, metadata, digest, chunks in found]
-
-
-def count(connection: apsw.Connection) -> int:
-    """Return the number of documents."""
-    return number(connection, "SELECT count(*) FROM rag_documents")
 
 
 def document_bytes(connection: apsw.Connection, doc_id: str) -> bytes | None:

@@ -17,6 +17,14 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _LEADING: Final = re.compile(r"\s*(?:\{\s*([a-z]\w*)\s*(?:[,}]|\Z)|([a-z]\w*)\s*(?::|\Z))", re.ASCII)
 
 
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, or else its type: also where it cannot be written."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - whatever writing it raises
+        return type(error).__name__
+
+
 def cut(text: str, most: int = DETAIL_BYTES) -> str:
     """Shorten `text` to at most `most` UTF-8 bytes, at a character; lone surrogates in it are written as escapes."""
     return text.encode(errors="backslashreplace")[:most].decode(errors="ignore")

@@ -34,6 +34,7 @@ from rag_stdlib.mesh.macula_serving import MaculaServed, carried
 from rag_stdlib.mesh.transport import (
     CALL_TIMEOUT_S,
     FACT_TTL_S,
+    HANDLERS,
     Handler,
     PinnedReply,
     ProviderInfo,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S: Final = 30.0
 GRANT_RETRY_S: Final = 30.0
-HANDLERS: Final = 8  # of one node, at a time
 
 _REGISTRATION_S: Final = 35.0  # the library itself gives a station 30 s to accept a registration
 _MAX_PORT: Final = 65_535
@@ -158,7 +158,7 @@ class MaculaTransport:
     async def _asked(self, procedure: str, payload: object, provider: str | None, timeout_s: float) -> Value:
         """Call; where the library remembered a provider that is gone, look who serves now and call once more. No handler was entered."""
         self._check_open()
-        _checked(procedure, checked_procedure)
+        checked_procedure(procedure)
         body, seconds, loop = carried(payload), checked_seconds(timeout_s), asyncio.get_running_loop()
         end = loop.time() + seconds
         try:
@@ -180,7 +180,7 @@ class MaculaTransport:
     async def providers(self, procedure: str) -> list[ProviderInfo]:
         """List the nodes whose advertisement the realm's key vouches for, the freshest first; a `CallError` within 5 seconds otherwise."""
         self._check_open()
-        _checked(procedure, checked_procedure)
+        checked_procedure(procedure)
         return [ProviderInfo(node) for node in await self._listed(procedure, CALL_TIMEOUT_S, CALL_TIMEOUT_S)]
 
     async def _listed(self, procedure: str, left: float, given: float) -> list[str]:
@@ -205,7 +205,7 @@ class MaculaTransport:
                 serves already; `InvalidCall`, `TransportClosed`.
         """
         self._check_open()
-        org = _checked(procedure, checked_procedure).partition("/")[0]
+        org = checked_procedure(procedure).partition("/")[0]
         if org.startswith("~") and org != f"~{self.node_id}":
             raise ServeRefused(procedure, "it is in the namespace of another node")
         if procedure in self._served:
@@ -243,7 +243,7 @@ class MaculaTransport:
             CallError: `PayloadRefused`, `InvalidCall`, `TransportClosed`, `CallTimeout`, `MeshFailure`.
         """
         self._check_open()
-        _checked(topic, checked_topic)
+        checked_topic(topic)
         body, life = carried(payload), _milliseconds(checked_ttl(ttl_s))
         await within(CALL_TIMEOUT_S, self._pool.publish(self.realm, topic, body, ttl_ms=life), topic)
 
@@ -254,7 +254,7 @@ class MaculaTransport:
             CallError: `InvalidCall`, `TransportClosed`, `CallTimeout`, `MeshFailure` with a station's reason for refusing it.
         """
         self._check_open()
-        _checked(topic, checked_topic)
+        checked_topic(topic)
 
         async def listen() -> macula_py.Subscription:
             begun = self._starts.run(self._pool.subscribe(self.realm, topic), lambda source: source.stop())
@@ -294,13 +294,6 @@ class MaculaTransport:
     def _check_open(self) -> None:
         if self._leaving is not None:
             raise TransportClosed("this node has left the mesh")
-
-
-def _checked(name: str, check: Callable[[str], str]) -> str:
-    """Check a name, also for the NUL at which the library would cut it off."""
-    if "\0" in check(name):
-        raise InvalidCall(f"the name {name!r} holds a NUL")
-    return name
 
 
 def _checked_realm(realm: str) -> str:

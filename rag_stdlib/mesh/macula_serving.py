@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.contract.cbor import MAX_BYTES, Value, encode_plain
 from rag_stdlib.effects import carry
-from rag_stdlib.mesh.errors import CallError, PayloadRefused, Refusal, TransportClosed, cut
+from rag_stdlib.mesh.errors import CallError, PayloadRefused, Refusal, TransportClosed, cut, words_of
 from rag_stdlib.mesh.macula_errors import NotGranted
 from rag_stdlib.mesh.transport import Handler, Request, checked_handler
 from rag_stdlib.mesh.wire import outgoing
@@ -147,7 +147,7 @@ class MaculaServed:
             raise _Detail(refusal.detail) from None
         except BaseException as error:  # noqa: BLE001 - a handler ends its own call only, even by sys.exit()
             _LOG.exception("the handler of %s failed", self.procedure)
-            raise _Detail(_words(error)) from None
+            raise _Detail(words_of(error)) from None
 
 
 class _Detail(Exception):  # noqa: N818 - a caller's answer
@@ -166,10 +166,3 @@ def _patience(request: macula_py.Request) -> float:
 async def _ended(native: macula_py.Served) -> None:
     """Wait until the library takes no more calls of a procedure, as after a payload that it could not read."""
     await asyncio.wait([native._loop])  # noqa: SLF001 - it has no public word for this
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - an exception that cannot even be written
-        return type(error).__name__

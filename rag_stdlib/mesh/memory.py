@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
@@ -31,11 +30,13 @@ from rag_stdlib.mesh.errors import (
     ServeRefused,
     TransportClosed,
     cut,
+    words_of,
 )
+from rag_stdlib.mesh.inbox import Inbox
 from rag_stdlib.mesh.transport import (
     CALL_TIMEOUT_S,
     FACT_TTL_S,
-    INBOX,
+    HANDLERS,
     Event,
     Handler,
     PinnedReply,
@@ -54,8 +55,6 @@ from rag_stdlib.mesh.wire import pack, unpack
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-HANDLERS: Final = 8  # of one node, at a time
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 _GONE: Final = "unknown_next_peer"
@@ -278,7 +277,7 @@ class _Service:
             return ProviderError(HANDLER_ERROR, refusal.detail)
         except BaseException as error:  # noqa: BLE001 - a handler ends its own call only, even by sys.exit()
             _LOG.exception("the handler of %s failed", self.procedure)
-            return ProviderError(HANDLER_ERROR, cut(_words(error)))
+            return ProviderError(HANDLER_ERROR, cut(words_of(error)))
 
     def withdraw(self) -> None:
         """Take no further call; those that wait for a thread are refused there."""
@@ -294,66 +293,17 @@ class _Service:
         self._registry.services.discard(self)
 
 
-def _words(error: BaseException) -> str:
-    try:
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - an exception that cannot even be written
-        return type(error).__name__
-
-
-class MemorySubscription:
+class MemorySubscription(Inbox):
     """The facts of a topic; where 256 wait already, each new one displaces the oldest."""
 
     def __init__(self, registry: _Registry, node: str, topic: str) -> None:
         """Wait for facts; `MemoryTransport.subscribe` makes them."""
+        super().__init__()
         self.node: Final = node
         self.topic: Final = topic
-        self.dropped = 0
         self._registry = registry
-        self._inbox: deque[Event] = deque(maxlen=INBOX)
-        self._waiters: set[asyncio.Future[None]] = set()
-        self._ended = False
-
-    def hear(self, event: Event) -> None:
-        """Take an event in."""
-        self.dropped += len(self._inbox) == INBOX
-        self._inbox.append(event)
-        self._wake()
-
-    async def next(self, timeout_s: float | None = None) -> Event | None:
-        """Return the next event; None where none came within `timeout_s` seconds, or the subscription has ended."""
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout_s is None else loop.time() + checked_seconds(timeout_s)
-        while not self._inbox:
-            left = None if deadline is None else deadline - loop.time()
-            if self._ended or (left is not None and left <= 0):
-                return None
-            waiter: asyncio.Future[None] = loop.create_future()
-            self._waiters.add(waiter)
-            try:
-                await asyncio.wait([waiter], timeout=left)
-            finally:
-                self._waiters.discard(waiter)
-        return self._inbox.popleft()
 
     async def stop(self) -> None:
         """End it; events that wait can still be taken."""
-        self._ended = True
         self._registry.subscriptions.discard(self)
-        self._wake()
-
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def __aiter__(self) -> Self:
-        """Iterate over the events until the subscription ends."""
-        return self
-
-    async def __anext__(self) -> Event:
-        """Return the next event."""
-        event = await self.next()
-        if event is None:
-            raise StopAsyncIteration
-        return event
+        self.end()

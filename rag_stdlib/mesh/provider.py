@@ -10,6 +10,7 @@ procedure at all is the mesh's matter; only what changes other people's document
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from rag_stdlib.contract.cbor import Value
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, authority, refusal
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.mesh import operators as gate
-from rag_stdlib.mesh.errors import CallError, InvalidCall, Refusal
+from rag_stdlib.mesh.errors import InvalidCall, Refusal
 from rag_stdlib.mesh.procedures import answering, reading, replies, rerank, status, writing
 from rag_stdlib.mesh.procedures.corpuslist import CorpusList
 from rag_stdlib.mesh.procedures.desk import Desk
@@ -175,14 +176,10 @@ class Serving:
         Raises:
             CallError: one of them could not be withdrawn; the others are.
         """
-        error: CallError | None = None
-        for served in reversed(self._served):
-            try:
-                await served.stop()
-            except CallError as failed:
-                error = failed
-        if error is not None:
-            raise error
+        ended = await asyncio.gather(*(served.stop() for served in self._served), return_exceptions=True)
+        for outcome in ended:
+            if outcome is not None:
+                raise outcome
 
 
 def _node_id(caller: str | None) -> str | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAME_BYTES: Final = 512  # of a procedure or a topic
 CALL_TIMEOUT_S: Final = 5.0
 FACT_TTL_S: Final = 600.0
+HANDLERS: Final = 8  # of one node, at a time
 INBOX: Final = 256  # events that wait for a subscriber
 
 _LONGEST_S: Final = 86_400.0
@@ -187,6 +188,8 @@ def _check_name(kind: str, name: str) -> str:
         raise InvalidCall(f"the name {name!r} of {kind} is no Unicode text") from None
     if not 0 < size <= NAME_BYTES:
         raise InvalidCall(f"the name of {kind} has 1 to {NAME_BYTES} bytes, not {size:,}")
+    if "\0" in name:  # at which some peers would cut it off
+        raise InvalidCall(f"the name {name!r} of {kind} holds a NUL")
     return name
 
 

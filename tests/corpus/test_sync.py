@@ -100,7 +100,7 @@ def test_b4_the_branch_head_story(hybrid: Runtime, embedder: EmbedderDouble, alp
     assert (found("medlars"), len(found("loquats")), found("bananas")) == ([], 1, [])
     with hybrid.store.reading(INDEX) as connection:
         assert [served.chunk(connection, name) for name in old] == [None] * len(old)
-        blobs = corpora.state(connection, "alpha").blobs or {}
+        blobs = corpora.state(connection, "alpha").blobs
     assert blobs.keys() == {"corpus:alpha/README.md", "corpus:alpha/long.md"}
     calls = len(embedder.calls)
     assert synced(hybrid, listed(alpha))["alpha"].outcome == "unchanged"

@@ -39,7 +39,7 @@ def switch_to(runtime: Runtime, served: ServedRepo, files: Mapping[str, str], po
     with runtime.store.reading_if_any(PATH) as connection:
         before = corpora.state(connection, served.id) if connection is not None else corpora.State()
     wanted = {name: new_file(served, name, text) for name, text in files.items()}
-    blobs = before.blobs or {}
+    blobs = before.blobs
     due = [file for file in wanted.values() if blobs.get(file.prepared.doc_id) != file.blob]
     kept = {file.prepared.doc_id for file in wanted.values()} - {file.prepared.doc_id for file in due}
     went = sorted(blobs.keys() - kept)

@@ -209,9 +209,9 @@ def test_damage_to_the_corpus_is_found(hybrid: Runtime) -> None:
         connection.execute("UPDATE rag_corpora SET commit_id = ?", (commit("9"),))
         connection.execute("UPDATE rag_corpus_files SET sections = '[]' WHERE doc_id = 'corpus:alpha/a.md'")
         connection.execute("INSERT INTO rag_corpus_files VALUES ('corpus:alpha/lost.md', 'alpha', 'b', '[]'), ('corpus:b/x.md', 'b', 'b', '[]')")
-        connection.execute("INSERT INTO rag_originals VALUES ('nobody', x'00')")
+        connection.execute("INSERT INTO rag_originals VALUES ('nobody', 'no digest', x'00')")
     problems = "\n".join(rag_check(PATH).unwrap().problems)
-    for words in ("1 originals are kept", "does not name its repository and the commit", "'corpus:alpha/lost.md' is not stored",
+    for words in ("1 originals are kept", "the original of document 'nobody' does not have the stored digest", "does not name its repository and the commit", "'corpus:alpha/lost.md' is not stored",
                   "which is not served"):
         assert words in problems
     with hybrid.store.exclusive(PATH) as connection:

@@ -39,7 +39,6 @@ def test_b1_b2_1005_sources_page_without_loss_or_repeat(lexical: Runtime) -> Non
     with lexical.store.reading(PATH) as connection:
         sizes = [len(served.sources_page(connection, offset, 10)) for offset in (0, 995, 1000, 2000)]
         walked = [source.doc_id for offset in range(0, 1010, 7) for source in served.sources_page(connection, offset, 7)]
-        assert served.count(connection) == 1005
     assert sizes == [10, 10, 5, 0]
     assert walked == [f"d{number:04}" for number in range(1005)]
 

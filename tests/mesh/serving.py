@@ -59,7 +59,7 @@ def switch(held: Runtime, repo: ServedRepo, files: Mapping[str, str | bytes], po
     marks = {path: watermark(hashlib.sha1(some, usedforsecurity=False).hexdigest()) for path, some in data.items()}
     with held.store.reading_if_any(INDEX) as connection:
         before = corpora.state(connection, repo.id) if connection is not None else corpora.State()
-    blobs = before.blobs or {}
+    blobs = before.blobs
     due = {path for path in data if blobs.get(corpora.document_id(repo.id, path)) != marks[path]}
     kept = {corpora.document_id(repo.id, path) for path in data.keys() - due}
     went = sorted(blobs.keys() - kept)

@@ -80,7 +80,7 @@ def list_sources_page(desk: Desk, params: Params, _caller: str | None) -> list[d
     """
     with desk.snapshot() as snapshot:
         sources = served.sources_page(snapshot.connection, params.offset(), params.limit(*SOURCES_PAGE))
-        return [_row(snapshot.connection, source) for source in sources]
+        return [shapes.source_row(source) for source in sources]
 
 
 def get_source_by_id(desk: Desk, params: Params, _caller: str | None) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def get_source_by_id(desk: Desk, params: Params, _caller: str | None) -> dict[st
         source = named(snapshot.connection, name)
         if source is None:
             raise Refusal("not_found")
-        return {**_row(snapshot.connection, source), **content_of(snapshot)}
+        return {**shapes.source_row(source), **content_of(snapshot)}
 
 
 def named(connection: apsw.Connection, document_id: str) -> Source | None:
@@ -107,8 +107,3 @@ def named(connection: apsw.Connection, document_id: str) -> Source | None:
         if found is not None:
             return found
     return None
-
-
-def _row(connection: apsw.Connection, source: Source) -> dict[str, Any]:
-    original = corpora.original(connection, source.doc_id)
-    return shapes.source_row(source, source.content_sha256 if original is None else hashlib.sha256(original).hexdigest())

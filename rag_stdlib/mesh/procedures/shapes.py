@@ -37,11 +37,11 @@ def stored_chunk(chunk: RagChunkEnvelope, sections: Sequence[Section] | None) ->
             "provenance": _of_chunk(chunk, corpus=sections is not None)}
 
 
-def source_row(source: Source, content_sha256: str) -> dict[str, Any]:
-    """Give a document without its content; `content_sha256` is that of the bytes that get_document_verbatim gives."""
+def source_row(source: Source) -> dict[str, Any]:
+    """Give a document without its content; the digest is that of the bytes that get_document_verbatim gives."""
     depositor = {} if source.corpus else _depositor(source.doc_id, source.metadata)
     return {"document_id": source.doc_id, "source_path": source.path, "source_type": source.media_type,
-            "provenance": of_source(source, content_sha256), **depositor}
+            "provenance": of_source(source, source.bytes_sha256), **depositor}
 
 
 def of_source(source: Source, content_sha256: str) -> dict[str, Any]:
