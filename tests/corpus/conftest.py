@@ -13,6 +13,8 @@ import pytest
 from git_repos import Repo
 from syncing import A, B
 
+from rag_stdlib.corpus.git import Mirror
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if shutil.which("git") is None:
@@ -66,6 +68,12 @@ def is_running() -> Callable[[str], bool]:
         return any(words.encode() in command and Path(os.fsdecode(command.split(b"\0")[0])).name.startswith("git") for command in commands)
 
     return is_running
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, repo: Repo) -> Mirror:
+    """A mirror of `repo` that was not fetched yet."""
+    return Mirror(tmp_path / "mirrors" / "source.git", repo.url)
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine
+import threading
+from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
 import pytest
+from caller_doubles import Handlers, asked
 
 from rag_stdlib.contract.nodekeys import NodeKey
 
@@ -46,3 +48,35 @@ def _key(number: int) -> NodeKey:
 def pure_key() -> Callable[[int], NodeKey]:
     """Give the pq_pure key that is made from a seed of 32 times this byte."""
     return _key
+
+
+@pytest.fixture(scope="module")
+def key(pure_key: Callable[[int], NodeKey]) -> NodeKey:
+    """The key of the provider of most tests."""
+    return pure_key(1)
+
+
+@pytest.fixture
+def a(pure_key: Callable[[int], NodeKey]) -> NodeKey:
+    """The key of the provider that a caller asks."""
+    return pure_key(1)
+
+
+@pytest.fixture
+def ask(run: Callable[[Coroutine[Any, Any, Any]], Any], pure_key: Callable[[int], NodeKey]) -> Callable[..., Any]:
+    """Ask the provider with the first key a question."""
+
+    def one(handlers: Handlers, *, key: int = 1, profile: str = "pq_pure", pinned: bool = True, **options: Any) -> Any:
+        provider = pure_key(key).node_id if pinned else None
+        return run(asked(handlers, pure_key(key), lambda caller: caller.ask("what?", provider=provider, **options), profile))
+
+    return one
+
+
+@pytest.fixture
+def no_thread_is_left() -> Iterator[None]:
+    """See that a test ends with the threads with which it began."""
+    before = set(threading.enumerate())
+    yield
+    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    assert left == []
