@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ class Folders:
         """Begin with none."""
         self._lock = threading.Lock()
         self._shared: dict[tuple[int, int], _Shared] = {}
+        self._returned: deque[Place] = deque()
         self.names: Counter[str] = Counter()
 
     def adopt(self, place: Place) -> None:
@@ -37,6 +38,7 @@ class Folders:
             if place.folder >= 0:
                 self._share(place)
             self.names.update(_names(place))
+        self._take_back()
 
     def _share(self, place: Place) -> None:
         shared = self._shared.setdefault(_identity(place.folder), _Shared(place.folder, 0))
@@ -47,14 +49,29 @@ class Folders:
             place.path = f"/proc/self/fd/{place.folder}/{place.name}"
 
     def release(self, place: Place) -> None:
-        """Give a place back; the last user of a folder closes it."""
-        with self._lock:
-            for name in _names(place):
-                self.names[name] -= 1
-                if not self.names[name]:
-                    del self.names[name]
-            if place.folder >= 0:
-                self._unshare(place)
+        """Give a place back; the last user of a folder closes it.
+
+        It waits for nobody, since the collector closes forgotten stores in the midst of anything, also of what is done here: who is
+        at it now takes this place back as well.
+        """
+        self._returned.append(place)
+        self._take_back()
+
+    def _take_back(self) -> None:
+        while self._returned and self._lock.acquire(blocking=False):
+            try:
+                while self._returned:
+                    self._drop(self._returned.popleft())
+            finally:
+                self._lock.release()
+
+    def _drop(self, place: Place) -> None:
+        for name in _names(place):
+            self.names[name] -= 1
+            if not self.names[name]:
+                del self.names[name]
+        if place.folder >= 0:
+            self._unshare(place)
 
     def _unshare(self, place: Place) -> None:
         key = _identity(place.folder)
