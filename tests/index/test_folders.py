@@ -18,9 +18,9 @@ from rag_stdlib.root import Root
 def _descriptors(folder: Path) -> int:
     """Count this process's descriptors of a folder."""
     held = 0
-    for number in os.listdir("/proc/self/fd"):
+    for entry in Path("/proc/self/fd").iterdir():
         try:
-            held += os.path.samefile(f"/proc/self/fd/{number}", folder)
+            held += entry.samefile(folder)
         except OSError:
             continue
     return held
