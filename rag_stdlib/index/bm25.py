@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import apsw
 import numpy as np
 
+from rag_stdlib.index.sql import number
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -29,3 +31,8 @@ def scores(connection: apsw.Connection,
     if not np.isfinite(values).all():
         raise apsw.CorruptError("a term is stored of more chunks than the lexical index counts")
     return seqs, values
+
+
+def holding(connection: apsw.Connection, term: tuple[str, bool]) -> int:
+    """Count the chunks that hold a term."""
+    return number(connection, "SELECT count(*) FROM rag_lexical WHERE rag_lexical MATCH ?", (match_expression([term]),))

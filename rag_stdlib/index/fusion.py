@@ -1,19 +1,18 @@
 """From lexical and vector scores to one exact ranking.
 
 Hybrid scores add up the two scores, each standardised over the whole collection: ``(score - mean) / deviation``, where a
-chunk without any query word has BM25 0. The statistics are counts, sums and sums of squares of scores rounded to
-millionths, as whole numbers: they add up over shards and come out the same in any order. A part whose scores are all equal
-adds nothing.
+chunk without any query word has BM25 0. The statistics (`rag_stdlib.index.collection.Moments`) come out the same in any order. A part
+whose scores are all equal adds nothing. They are those of the index, or of the collection that it is a part of.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rag_stdlib.index.collection import Moments
 from rag_stdlib.index.scan import DECIMALS, Scan
 from rag_stdlib.index.scratch import ROOM, ZEROS
 
@@ -24,57 +23,9 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
 
-_UNIT: Final = 1_000_000
 _BLOCK: Final = 64  # rows whose greatest score stands for them where a bound of the k-th best will do
 _GREATEST: Final = float(np.finfo(np.float64).max)
 _TIE: Final = 2e-9  # scores that are further apart differ in their decimals
-_INT64: Final = 2**62
-_PIECE: Final = 16_384  # scores summed up at once: they stay in the second-level cache from one step to the next
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """Count, sum and sum of squares of scores in millionths; `+` merges collections."""
-
-    count: int
-    total: int
-    squares: int
-
-    def __add__(self, other: Moments) -> Moments:
-        """Merge the statistics of two disjoint collections."""
-        return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
-
-    @classmethod
-    def of(cls, scores: Floats, count: int | None = None) -> Moments:
-        """Sum up `scores`; `count` adds chunks that are not listed and score 0."""
-        total = squares = 0
-        for start in range(0, len(scores), _PIECE):
-            millionths = np.rint(scores[start:start + _PIECE] * _UNIT).astype(np.int64)
-            total, squares = total + int(millionths.sum()), squares + _squares(millionths)
-        return cls(len(scores) if count is None else count, total, squares)
-
-    @property
-    def mean(self) -> float:
-        """The mean score."""
-        return self.total / (self.count * _UNIT) if self.count else 0.0
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the collection (population); 0 where all scores are equal."""
-        if not self.count:
-            return 0.0
-        variance = self.count * self.squares - self.total * self.total  # exact, times count² · unit²
-        return math.sqrt(variance) / (self.count * _UNIT) if variance > 0 else 0.0
-
-
-def _squares(numbers: npt.NDArray[np.int64]) -> int:
-    """Sum up the squares of whole numbers, as many at once as fit 64 bits."""
-    peak = max(int(numbers.max()), -int(numbers.min()), 1)
-    step = _INT64 // (peak * peak)
-    if not step:  # not even one fits
-        return sum(number * number for number in numbers.tolist())
-    parts = (numbers[start:start + step] for start in range(0, len(numbers), step))
-    return sum(int(np.einsum("i,i->", part, part)) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +94,13 @@ def best_vector(scan: Scan, allowed: Positions | None, k: int) -> Ranked:
     return Ranked(near[keep], exact[keep], np.full(len(keep), np.nan), exact[keep])
 
 
-def best_hybrid(scan: Scan, live: Mask | None, allowed: Positions | None, words: Words, k: int) -> Ranked:
+def best_hybrid(scan: Scan, live: Mask | None, allowed: Positions | None, words: Words, k: int, by: tuple[Moments, Moments] | None = None) -> Ranked:
     """Keep the best k of the allowed rows by the sum of both standardised scores, and all ties with the last.
 
     `live` are the rows that count (None: all). The statistics are the whole collection's, whatever is allowed; a chunk
-    without any query word has BM25 0.
+    without any query word has BM25 0. `by` are those of vectors and of words in a wider collection.
     """
-    by_vector = Moments.of(scan.score if live is None else scan.score[live])
-    by_words = Moments.of(words.scores, words.count)
+    by_vector, by_words = by if by is not None else (vector_moments(scan, live), word_moments(words))
     scale = 1.0 / by_vector.deviation if by_vector.deviation else 0.0
     with ROOM.floats(len(scan.score)) as rough:  # but for a constant, which decides nothing between rows
         np.multiply(scan.score, scale, out=rough)
@@ -163,6 +113,16 @@ def best_hybrid(scan: Scan, live: Mask | None, allowed: Positions | None, words:
     keep = _reaching(fused, k, 0.0)
     lexical = lexical[keep]
     return Ranked(near[keep], fused[keep], np.where(lexical > 0.0, lexical.round(DECIMALS), np.nan), exact[keep])
+
+
+def vector_moments(scan: Scan, live: Mask | None) -> Moments:
+    """Sum up the scores by vectors of the rows that count (None: all)."""
+    return Moments.of(scan.score if live is None else scan.score[live])
+
+
+def word_moments(words: Words) -> Moments:
+    """Sum up BM25 over all chunks."""
+    return Moments.of(words.scores, words.count)
 
 
 def _standardised(scores: Floats, moments: Moments) -> Floats:

@@ -15,6 +15,7 @@ from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import fusion
+from rag_stdlib.index.collection import Wider
 from rag_stdlib.index.facts import Facts
 from rag_stdlib.index.filters import NO_FILTERS, Filters
 from rag_stdlib.index.ranking import Question, Ranking, rankings
@@ -45,7 +46,8 @@ class Query:
 
     `limits` bounds what may be kept in memory for later searches; None keeps nothing. `approximate` allows a search by vectors to
     miss some of the best, where that is quicker. `distinct`: chunks with one text are one hit, the first of them, and `limit` counts
-    those; the others are its copies.
+    those; the others are its copies. `wider`: scores are those that the collection gives which the index is a part of; such a query has
+    one text.
     """
 
     limit: int
@@ -56,6 +58,7 @@ class Query:
     limits: Limits | None = None
     approximate: bool = False
     distinct: bool = False
+    wider: Wider | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def answers(snapshot: Snapshot, path: str, query: Query, texts: Sequence[str], v
     terms = {text: all_query_terms(text) for text in texts if text.strip() and (query.mode == "lexical" or text in vectors)}
     questions = [Question(some[:MAX_QUERY_TERMS], vectors.get(text)) for text, some in terms.items()]
     near = query.limit if query.approximate else 0
-    ranked = rankings(snapshot, questions, query.mode, query.filters, query.limits, near) if questions else iter(())
+    ranked = rankings(snapshot, questions, query.mode, query.filters, query.limits, near, query.wider) if questions else iter(())
     try:
         found = {text: _found(snapshot.connection, path, query, ranking, _notes(some, query.mode))
                  for (text, some), ranking in zip(terms.items(), ranked, strict=True)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -120,3 +121,28 @@ def documents_with_topics(connection: apsw.Connection, topics: Sequence[str]) ->
     return tuple(doc_id for doc_id, listed in rows(
         connection, "SELECT id, json_extract(metadata, '$.topics') FROM rag_documents WHERE json_extract(metadata, '$.topics') IS NOT NULL "
                     "ORDER BY id") if wanted & {topic.strip().casefold() for topic in str(listed).split("\n")})
+
+
+def sources_of(connection: apsw.Connection, digests: Sequence[str], doc_ids: Collection[str] | None) -> dict[str, list[str]]:
+    """Return the sources of the chunks whose text has one of these SHA-256, sorted, by digest; of these documents, or of all (None)."""
+    wanted = None if doc_ids is None else frozenset(doc_ids)
+    found: dict[str, set[str]] = {}
+    for digest, source_, doc_id in rows(connection, "SELECT content_sha256, source, doc_id FROM rag_chunks WHERE content_sha256 IN "
+                                                    "(SELECT value FROM json_each(?))", (json.dumps(digests),)):
+        if wanted is None or doc_id in wanted:
+            found.setdefault(digest, set()).add(source_)
+    return {digest: sorted(sources) for digest, sources in sorted(found.items())}
+
+
+def topics(connection: apsw.Connection) -> list[str]:
+    """Return all topics of documents, sorted, each once without regard to case and outer blanks."""
+    listed = rows(connection, "SELECT DISTINCT json_extract(metadata, '$.topics') FROM rag_documents "
+                              "WHERE json_extract(metadata, '$.topics') IS NOT NULL")
+    named = sorted({topic.strip() for (some,) in listed for topic in str(some).split("\n")} - {""})
+    return list({topic.casefold(): topic for topic in reversed(named)}.values())[::-1]
+
+
+def frequent_terms(connection: apsw.Connection, most: int) -> list[str]:
+    """Return the terms that the most chunks hold, the most frequent first; those of as many chunks, in order."""
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.rag_vocabulary USING fts5vocab('main', 'rag_lexical', 'row')")
+    return [term for (term,) in rows(connection, "SELECT term FROM temp.rag_vocabulary ORDER BY doc DESC, term LIMIT ?", (most,))]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_oracle import cosines
 
-from rag_stdlib.index import fusion, scan, schema, vectors
+from rag_stdlib.index import collection, fusion, scan, schema, vectors
+from rag_stdlib.index.collection import Moments
 from rag_stdlib.index.quantize import Asked
 from rag_stdlib.index.resident.cache import State
 from rag_stdlib.index.resident.codes import ResidentCodes
@@ -166,7 +167,7 @@ def test_the_best_k_are_exact_however_wrong_scores_are_within_their_bounds(seed:
     words = np.where(rng.random(60) < 0.5, 0.0, rng.integers(1, 3, 60) * 1.5)
     wanted = exact
     if hybrid:
-        by_vector, by_words = fusion.Moments.of(one.score), fusion.Moments.of(words)
+        by_vector, by_words = Moments.of(one.score), Moments.of(words)
         wanted = ((exact - by_vector.mean) / by_vector.deviation + (words - by_words.mean) / by_words.deviation).round(9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fusion, "_BLOCK", block)
@@ -224,11 +225,11 @@ def test_a_thousand_random_vectors_of_64_dimensions() -> None:
 @settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.lists(st.floats(-5e3, 5e3), max_size=40), st.integers(0, 40))
 def test_r117_r118_moments_add_up_over_shards(scores: list[float], cut: int) -> None:
-    whole = fusion.Moments.of(np.array(scores, float))
-    parts = fusion.Moments.of(np.array(scores[:cut], float)) + fusion.Moments.of(np.array(scores[cut:], float))
+    whole = Moments.of(np.array(scores, float))
+    parts = Moments.of(np.array(scores[:cut], float)) + Moments.of(np.array(scores[cut:], float))
     assert whole == parts
-    padded = fusion.Moments.of(np.array(scores, float), count=len(scores) + 7)
-    assert padded == fusion.Moments.of(np.array([*scores, *[0.0] * 7], float))
+    padded = Moments.of(np.array(scores, float), count=len(scores) + 7)
+    assert padded == Moments.of(np.array([*scores, *[0.0] * 7], float))
     if scores:
         rounded = [round(score * 1e6) / 1e6 for score in scores]
         assert whole.mean == pytest.approx(sum(rounded) / len(rounded), abs=1e-9)
@@ -240,7 +241,7 @@ def test_r117_r118_moments_add_up_over_shards(scores: list[float], cut: int) -> 
 def test_moments_of_large_scores_do_not_overflow() -> None:
     scores = np.full(100_000, 2_000.0)
     scores[0] = -2_000.0
-    moments = fusion.Moments.of(scores)
+    moments = Moments.of(scores)
     assert moments.squares == 100_000 * (2_000 * 10**6) ** 2
     assert moments.mean == pytest.approx(1999.96)
 
@@ -251,9 +252,9 @@ def test_moments_of_large_scores_do_not_overflow() -> None:
 def test_moments_are_exact_sums_whatever_the_pieces(scores: list[float], piece: int, more: int) -> None:
     millionths = [round(score * 1e6) for score in scores]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fusion, "_PIECE", piece)
-        moments = fusion.Moments.of(np.array(scores, float), len(scores) + more)
-    assert moments == fusion.Moments(len(scores) + more, sum(millionths), sum(number * number for number in millionths))
+        patch.setattr(collection, "_PIECE", piece)
+        moments = Moments.of(np.array(scores, float), len(scores) + more)
+    assert moments == Moments(len(scores) + more, sum(millionths), sum(number * number for number in millionths))
 
 
 # --- words ---

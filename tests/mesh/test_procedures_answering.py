@@ -238,7 +238,7 @@ def test_b5_a_text_with_very_many_copies_names_the_first_thousand_and_counts_the
             (chunk,) = served.chunks_of(connection, "corpus:alpha/same.md", 10)
     copies = [f"copy/{number}.md" for number in range(1_500)]
     crowded = shapes.hit(chunk, None, [*copies, chunk.source, *copies])
-    assert (crowded["also_in"], crowded["also_in_left_out"]) == (copies[:1_000], 500)
+    assert (crowded["also_in"], crowded["also_in_left_out"]) == (sorted(copies)[:1_000], 500)
     assert "also_in_left_out" not in shapes.hit(chunk, None, copies[:1_000])
 
 

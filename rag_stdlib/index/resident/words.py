@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import numpy as np
 
+from rag_stdlib.index.collection import Collection
 from rag_stdlib.index.resident.postings import RECENT_ROWS, Posting, Postings, Term
 from rag_stdlib.index.resident.rows import Column
 from rag_stdlib.index.scratch import ZEROS
@@ -73,7 +74,7 @@ def varints(data: bytes) -> npt.NDArray[np.int64]:
     return values
 
 
-def _averages(connection: apsw.Connection) -> tuple[int, int]:
+def chunks_and_terms(connection: apsw.Connection) -> tuple[int, int]:
     """Return FTS5's count of rows and of terms."""
     for (record,) in sql_rows(connection, "SELECT block FROM rag_lexical_data WHERE id = ?", (_AVERAGES,)):
         found = varints(bytes(record)).tolist()
@@ -106,16 +107,14 @@ class ResidentWords:
             apsw.CorruptError: lengths of other chunks, or that do not add up to FTS5's own count.
         """
         seqs, lengths = _lengths(connection, "")
-        if not np.array_equal(seqs, rows.seqs) or (len(lengths), int(lengths.sum())) != _averages(connection):
+        if not np.array_equal(seqs, rows.seqs) or (len(lengths), int(lengths.sum())) != chunks_and_terms(connection):
             raise apsw.CorruptError("the lengths in the lexical index do not add up to its own count")
         return cls._made(connection, rows, Column(lengths.astype(np.int32)), Postings(most_bytes, len(rows)), stamp)
 
     @classmethod
     def _made(cls, connection: apsw.Connection, rows: Rows, lengths: Column[np.int32], postings: Postings, stamp: int) -> ResidentWords:
-        chunks, terms = _averages(connection)
-        average = terms / chunks if chunks else 1.0
-        norms: Floats = _K1 * ((1.0 - _B) + _B * lengths.values.astype(np.float64) / (average or 1.0))
-        return cls(rows, lengths, norms, chunks, postings, stamp)
+        chunks, terms = chunks_and_terms(connection)
+        return cls(rows, lengths, _norms(lengths.values, chunks, terms), chunks, postings, stamp)
 
     def changed(self, connection: apsw.Connection, rows: Rows, stamp: int) -> ResidentWords:
         """Return the words of a later generation, whose `rows` begin with mine; postings go where too much came to add it to them.
@@ -140,9 +139,20 @@ class ResidentWords:
             postings.add_recent((texts[seq] for seq in came.tolist()), len(self.rows))
         return self._made(connection, rows, self.lengths.appended(more), postings, stamp)
 
-    def score(self, connection: apsw.Connection, terms: Sequence[Term]) -> tuple[Positions | None, Floats]:
-        """Score the chunks that hold a term: their rows, in no order, and BM25; or None and every row's, where many hold one."""
-        found = [self._weighed(connection, term) for term in terms]
+    def holding(self, connection: apsw.Connection, terms: Sequence[Term]) -> tuple[int, ...]:
+        """Count the chunks that hold each term."""
+        postings = [self.postings.get(connection, term, self.rows, self.stamp).rows for term in terms]
+        return tuple(len(rows) if self.rows.alive is None else int(self.rows.alive[rows].sum()) for rows in postings)
+
+    def score(self, connection: apsw.Connection, terms: Sequence[Term], wider: Collection | None = None) -> tuple[Positions | None, Floats]:
+        """Score the chunks that hold a term: their rows, in no order, and BM25; or None and every row's, where many hold one.
+
+        `wider` is the collection that the chunks are a part of, with its counts for these terms; by default they are all there is.
+        """
+        if wider is None:
+            found = [self._weighed(connection, term) for term in terms]
+        else:
+            found = [self._weighed_in(wider, connection, term, holding) for term, holding in zip(terms, wider.holding, strict=True)]
         if not found:
             return np.empty(0, np.int64), np.empty(0)
         many = sum(len(self.rows) if posting.spread is not None else len(posting.live) for posting in found) > len(self.rows) // 2
@@ -162,26 +172,52 @@ class ResidentWords:
     def _weighed(self, connection: apsw.Connection, term: Term) -> Posting:
         """Return a posting with its gains in this generation."""
         posting = self.postings.get(connection, term, self.rows, self.stamp)
-        if posting.stamp == self.stamp:
-            return posting
-        rows, times = posting.rows, posting.times
-        if self.rows.alive is not None:
-            there = self.rows.alive[rows]
-            rows, times = rows[there], times[there]
-        often = times.astype(np.float64)
-        gain = self._weight(len(rows)) * ((often * (_K1 + 1.0)) / (often + self.norms[rows]))
-        if len(rows) > len(self.rows) // 2:
-            spread = np.zeros(len(self.rows))
-            spread[rows] = gain
-            weighed = replace(posting, stamp=self.stamp, live=rows[:0], gain=gain[:0].copy(), spread=spread)
-        else:
-            weighed = replace(posting, stamp=self.stamp, live=rows, gain=gain, spread=None)
-        self.postings.put(term, weighed)
-        return weighed
+        if posting.stamp != self.stamp:
+            rows, times = self._there(posting)
+            posting = replace(self._gaining(posting, rows, _gain(times, _weight(self.chunks, len(rows)), self.norms[rows])), stamp=self.stamp)
+            self.postings.put(term, posting)
+        return posting
 
-    def _weight(self, holding: int) -> float:
-        """The inverse document frequency of a term that so many chunks hold."""
-        if holding > self.chunks:
-            raise apsw.CorruptError("a term is stored of more chunks than the lexical index counts")
-        weight = math.log((self.chunks - holding + 0.5) / (holding + 0.5))
-        return weight if weight > 0.0 else _LEAST_IDF
+    def _weighed_in(self, wider: Collection, connection: apsw.Connection, term: Term, holding: int) -> Posting:
+        """Return a posting with its gains in a wider collection, in which so many chunks hold the term."""
+        posting = self.postings.get(connection, term, self.rows, self.stamp)
+        rows, times = self._there(posting)
+        norms = _norms(self.lengths.values[rows], wider.chunks, wider.terms)
+        return self._gaining(posting, rows, _gain(times, _weight(wider.chunks, holding), norms))
+
+    def _there(self, posting: Posting) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
+        """Return the rows of a posting that are still there, and how often each holds the term."""
+        if self.rows.alive is None:
+            return posting.rows, posting.times
+        there = self.rows.alive[posting.rows]
+        return posting.rows[there], posting.times[there]
+
+    def _gaining(self, posting: Posting, rows: npt.NDArray[np.int32], gain: Floats) -> Posting:
+        """Return a posting with the gain of each of the rows: of all rows where most are among them."""
+        if len(rows) <= len(self.rows) // 2:
+            return replace(posting, live=rows, gain=gain, spread=None)
+        spread = np.zeros(len(self.rows))
+        spread[rows] = gain
+        return replace(posting, live=rows[:0], gain=gain[:0].copy(), spread=spread)
+
+
+def _norms(lengths: npt.NDArray[np.int32], chunks: int, terms: int) -> Floats:
+    """Return what the length of each chunk adds below the fraction of BM25, in a collection of so many chunks and terms."""
+    average = terms / chunks if chunks else 1.0
+    norms: Floats = _K1 * ((1.0 - _B) + _B * lengths.astype(np.float64) / (average or 1.0))
+    return norms
+
+
+def _gain(times: npt.NDArray[Any], weight: float, norms: Floats) -> Floats:
+    """Return the gains of chunks that hold a term so many times each."""
+    often = times.astype(np.float64)
+    gain: Floats = weight * ((often * (_K1 + 1.0)) / (often + norms))
+    return gain
+
+
+def _weight(chunks: int, holding: int) -> float:
+    """The inverse document frequency of a term that so many of the chunks hold."""
+    if holding > chunks:
+        raise apsw.CorruptError("a term is stored of more chunks than the lexical index counts")
+    weight = math.log((chunks - holding + 0.5) / (holding + 0.5))
+    return weight if weight > 0.0 else _LEAST_IDF

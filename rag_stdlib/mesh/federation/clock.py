@@ -95,6 +95,10 @@ class Deadline:
         """Seconds that are left; 0 where none are."""
         return max(0.0, self.seconds - self.passed)
 
+    def part(self, share: float) -> Deadline:
+        """Return an earlier one: this share, 0 to 1, of the time that is left."""
+        return Deadline(self._clock, self.left * share, self._name)
+
     @property
     def timeout(self) -> CallTimeout:
         """What is raised of an act that was not done in time."""

@@ -42,9 +42,10 @@ class NotGranted:
 class Granting:
     """One procedure on its way to being served, and then served, until `stop`. An attempt that ends after that leaves nothing served."""
 
-    def __init__(self, transport: Transport, settings: Settings, handler: Handler, clock: Clock) -> None:
-        """Serve the procedure of `settings` by `handler`, from `start` on."""
+    def __init__(self, transport: Transport, settings: Settings, handler: Handler, clock: Clock, procedure: str | None = None) -> None:
+        """Serve a procedure by `handler`, from `start` on; it is that of `settings` by default."""
         self._transport, self._settings, self._handler, self._clock = transport, settings, handler, clock
+        self._procedure = settings.procedure if procedure is None else procedure
         self._ending = Ending(clock)
         self._answered = asyncio.Event()
         self._served: Served | None = None
@@ -54,7 +55,7 @@ class Granting:
 
     async def start(self) -> None:
         """Ask; return once the mesh has answered for the first time."""
-        self._task = asyncio.create_task(self._run(), name=f"serve {self._settings.procedure}")
+        self._task = asyncio.create_task(self._run(), name=f"serve {self._procedure}")
         await self._answered.wait()
 
     @property
@@ -66,8 +67,8 @@ class Granting:
         return NotGranted(self._reason, round(since * 1_000))
 
     def serves(self, transport: Transport, settings: Settings) -> bool:
-        """Tell whether this is what the configuration wants, and granted, so that nothing has to be asked."""
-        mine = self._transport, self._settings.procedure, self._settings.confidential
+        """Tell whether this is what the configuration wants of a shard's search, and granted, so that nothing has to be asked."""
+        mine = self._transport, self._procedure, self._settings.confidential
         return self._served is not None and mine == (transport, settings.procedure, settings.confidential)
 
     async def stop(self) -> None:
@@ -80,7 +81,7 @@ class Granting:
             try:
                 await served.stop()
             except CallError as error:
-                _LOG.warning("%s could not be withdrawn: %s", self._settings.procedure, error)
+                _LOG.warning("%s could not be withdrawn: %s", self._procedure, error)
 
     async def _run(self) -> None:
         while not self._ending and self._served is None:
@@ -89,8 +90,8 @@ class Granting:
             except CallError as error:
                 self._note(error)
             except Exception as error:  # noqa: BLE001 - the loop goes on, whatever one attempt fails with
-                _LOG.exception("asking for %s failed", self._settings.procedure)
-                self._note(ServeRefused(self._settings.procedure, str(error) or type(error).__name__))
+                _LOG.exception("asking for %s failed", self._procedure)
+                self._note(ServeRefused(self._procedure, str(error) or type(error).__name__))
             self._answered.set()
             if self._served is None:
                 await self._ending.pause(self._settings.grant_retry_ms / 1_000)
@@ -98,11 +99,11 @@ class Granting:
     async def _serve(self) -> Served:
         settings = self._settings
         if settings.confidential is not None and isinstance(self._transport, SealingTransport):
-            return await self._transport.serve_sealed(settings.procedure, self._handler, confidential=settings.confidential)
-        return await self._transport.serve(settings.procedure, self._handler)
+            return await self._transport.serve_sealed(self._procedure, self._handler, confidential=settings.confidential)
+        return await self._transport.serve(self._procedure, self._handler)
 
     def _note(self, error: CallError) -> None:
         if self._refused_at is None:
             self._refused_at = self._clock.monotonic()
-            _LOG.warning("this node does not serve %s yet: %s", self._settings.procedure, error)
+            _LOG.warning("this node does not serve %s yet: %s", self._procedure, error)
         self._reason = error

@@ -1,8 +1,10 @@
 """From the hits of many shards to one list, the same one in whatever order the shards answered.
 
 A strategy orders the hits; then those with one text become one, and the best `top_k` stay. Scores of one embedding compare, so `BY_SCORE`
-is for vector search. BM25 scores of different shards do not: each counts its own documents. `BY_RANK` goes by the place in each shard's own
-order and is for lexical shards that exchange no statistics. The result of a question names the strategy.
+is for vector search, and so is `AS_ONE`, where the order of hits with one score is that of one index over all documents. BM25 scores of
+different shards do not compare: each counts its own documents. `BY_RANK` goes by the place in each shard's own order and is for shards that
+exchange no statistics; `ByStatistics` merges those that do as one index, and places the others by rank among them. The result of a
+question names the strategy.
 
 A strategy of one's own is a `Merger`. It finds what a shard sent beside its hits (`responder.Hits`) in `Answered.statistics`, and may give
 hits another `score`. Shards that sent no statistics are for it to place.
@@ -17,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from rag_stdlib.mesh.federation.judging import Answered
 from rag_stdlib.mesh.federation.payloads import Hit
+from rag_stdlib.mesh.procedures.shapes import MOST_ELSEWHERE
 
 
 class Merger(Protocol):
@@ -53,23 +56,55 @@ class ByRank:
         return [hit for _, hit in sorted(placed, key=lambda pair: (pair[0], pair[1]["node_id"], pair[1]["id"]))]
 
 
+@dataclass(frozen=True, slots=True)
+class AsOne:
+    """Score descending, then document and place in it where hits name them, then node id, then hit id."""
+
+    name: str = "score"
+
+    def order(self, answers: Sequence[Answered]) -> list[Hit]:
+        """Order all hits as one index over the documents of all shards does."""
+        return sorted((hit for answer in answers for hit in answer.hits), key=_as_one)
+
+
+@dataclass(frozen=True, slots=True)
+class ByStatistics:
+    """The shards of `scored`, whose scores are those of the whole collection, as one; every other one by rank beside them."""
+
+    scored: frozenset[str]
+    others: bool
+
+    @property
+    def name(self) -> str:
+        """What is merged how."""
+        return ("statistics and rank" if self.others else "statistics") if self.scored else BY_RANK.name
+
+    def order(self, answers: Sequence[Answered]) -> list[Hit]:
+        """Take the first of every order, then the second of every order, and so on."""
+        orders = [AS_ONE.order([answer for answer in answers if answer.node in self.scored])]
+        orders += [sorted(answer.hits, key=_by_score) for answer in answers if answer.node not in self.scored]
+        placed = [(place, rank, hit) for rank, hits in enumerate(orders) for place, hit in enumerate(hits)]
+        return [hit for *_, hit in sorted(placed, key=lambda triple: triple[:2])]
+
+
 BY_SCORE: Final = ByScore()
 BY_RANK: Final = ByRank()
+AS_ONE: Final = AsOne()
 
 
 def merge(answers: Iterable[Answered], top_k: int, merger: Merger = BY_SCORE) -> list[Hit]:
     """Merge the answers of shards to the best `top_k` hits.
 
-    Hits whose `content` is the same text are one hit, the first of them; the paths of the others stand in its `also_in`, in order and
-    without its own. A text is known by its own SHA-256, whatever the hit says it is. All hits are looked at for copies, also those
-    that come after the cut.
+    Hits whose `content` is the same text are one hit, the first of them; the paths of the others stand in its `also_in`, sorted and
+    without its own: the first 1,000, and `also_in_left_out` counts the rest. A text is known by its own SHA-256, whatever the hit says it
+    is. All hits are looked at for copies, also those that come after the cut.
     """
     ordered = merger.order(sorted(answers, key=lambda answer: answer.node))
     hits: list[Hit] = []
     copies: list[list[Hit]] = []
-    places: dict[bytes, int] = {}
+    places: dict[str, int] = {}
     for hit in ordered:
-        digest = _digest(hit)
+        digest = text_digest(hit)
         if digest is not None and digest in places:
             copies[places[digest]].append(hit)
             continue
@@ -80,25 +115,33 @@ def merge(answers: Iterable[Answered], top_k: int, merger: Merger = BY_SCORE) ->
     return [_with_copies(hit, others) for hit, others in zip(hits[:top_k], copies[:top_k], strict=True)]
 
 
+def _as_one(hit: Hit) -> tuple[Any, ...]:
+    doc_id, ordinal = hit.get("doc_id"), hit.get("ordinal")
+    named = isinstance(doc_id, str) and type(ordinal) is int
+    return -hit["score"], *((0, doc_id, ordinal) if named else (1, "", 0)), hit["node_id"], hit["id"]
+
+
 def _by_score(hit: Hit) -> tuple[Any, ...]:
     return -hit["score"], hit["node_id"], hit["id"]
 
 
-def _digest(hit: Hit) -> bytes | None:
-    """Hash the text of a hit; None where it carries none."""
+def text_digest(hit: Hit) -> str | None:
+    """Hash the text of a hit with SHA-256, as hex digits; None where it carries none."""
     content = hit.get("content")
-    return hashlib.sha256(content.encode()).digest() if isinstance(content, str) else None
+    return hashlib.sha256(content.encode()).hexdigest() if isinstance(content, str) else None
 
 
 def _with_copies(hit: Hit, others: Sequence[Hit]) -> Hit:
-    if not others:
-        return hit
-    paths = [*_also_in(hit)]
-    for other in others:
-        paths += [_path(other), *_also_in(other)]
-    elsewhere = [path for path in dict.fromkeys(paths) if path != _path(hit)]
-    kept = {name: value for name, value in hit.items() if name != "also_in"}
-    return {**kept, "also_in": elsewhere} if elsewhere else kept
+    paths = {path for other in others for path in (_path(other), *_also_in(other))}
+    return also_in(hit, paths, sum(map(_left_out, others))) if others else hit
+
+
+def also_in(hit: Hit, paths: Iterable[str], left_out: int = 0) -> Hit:
+    """Return a hit whose text stands at these paths as well, and at `left_out` more that nobody named."""
+    everywhere = sorted({*_also_in(hit), *paths} - {_path(hit)})
+    unnamed = max(0, len(everywhere) - MOST_ELSEWHERE) + _left_out(hit) + left_out
+    kept = {name: value for name, value in hit.items() if name not in ("also_in", "also_in_left_out")}
+    return {**kept, **({"also_in": everywhere[:MOST_ELSEWHERE]} if everywhere else {}), **({"also_in_left_out": unnamed} if unnamed else {})}
 
 
 def _path(hit: Hit) -> str:
@@ -110,3 +153,8 @@ def _path(hit: Hit) -> str:
 def _also_in(hit: Hit) -> list[str]:
     listed = hit.get("also_in")
     return [path for path in listed if isinstance(path, str)] if isinstance(listed, list) else []
+
+
+def _left_out(hit: Hit) -> int:
+    count = hit.get("also_in_left_out")
+    return count if type(count) is int and count > 0 else 0

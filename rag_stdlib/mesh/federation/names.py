@@ -10,6 +10,7 @@ from rag_stdlib.mesh.federation.failures import InvalidOrg, RealmNameMismatch
 from rag_stdlib.mesh.transport import checked_org, checked_procedure
 
 PROCEDURE: Final = "rag.query_shard_v1"
+SUMMARY_PROCEDURE: Final = "rag.shard_summary_v1"
 REALM_BYTES: Final = 32
 
 _SUMMARIZED: Final = "rag/shard/shard_summarized_v1"
@@ -28,6 +29,11 @@ def procedure(org: object) -> str:
         return checked_procedure(f"{checked_org(org)}/{PROCEDURE}")
     except InvalidCall:
         raise InvalidOrg(org) from None
+
+
+def summary_procedure(org: str) -> str:
+    """Name the procedure by which our shards tell their summary to whoever asks: ``<org>/rag.shard_summary_v1``."""
+    return f"{org}/{SUMMARY_PROCEDURE}"
 
 
 def summarized_topic(realm_name: str, org: str) -> str:

@@ -1,4 +1,8 @@
-"""A node's own summary: published at once, and again each period until it is withdrawn (RAG service contract §4.7)."""
+"""A node's own summary: published at once, and again each period until it is withdrawn (RAG service contract §4.7).
+
+It is also told to whoever asks for it, by ``rag.shard_summary_v1``, so that a node which has just come need not wait for a period. That
+procedure is ours; a peer that knows nothing of it hears the summaries that are published.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from rag_stdlib.mesh.errors import CallError
+from rag_stdlib.mesh.errors import CallError, Refusal
 from rag_stdlib.mesh.federation.clock import Clock, Ending
 from rag_stdlib.mesh.federation.directory import Directory
+from rag_stdlib.mesh.federation.granting import Granting
 from rag_stdlib.mesh.federation.payloads import Summary, Withdrawn
 from rag_stdlib.mesh.federation.settings import Settings
-from rag_stdlib.mesh.transport import Transport
+from rag_stdlib.mesh.transport import Request, Transport
 
 _LEAST_TTL_S: Final = 1.0
 _LONGEST_TTL_S: Final = 3_600.0
@@ -60,6 +65,18 @@ class Publishing:
         now = replace(self._summary, at_ms=self._clock.wall_ms())
         self._directory.keep_own(self._transport.node_id, now)
         await self._transport.publish(self._settings.topics[0], now.payload(), ttl_s=min(max(self._settings.stale_s, _LEAST_TTL_S), _LONGEST_TTL_S))
+
+
+def telling(transport: Transport, settings: Settings, directory: Directory, clock: Clock) -> Granting:
+    """Make what tells the summary that `directory` keeps as this node's own, from its start on; it is served as soon as that is granted."""
+
+    def tell(_request: Request) -> dict[str, object]:
+        own = directory.summary(transport.node_id)
+        if own is None:
+            raise Refusal("no_summary")
+        return replace(own, at_ms=clock.wall_ms()).payload()
+
+    return Granting(transport, settings, tell, clock, settings.summary_procedure)
 
 
 async def take_leave(transport: Transport, settings: Settings, clock: Clock) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,13 +34,16 @@ from rag_stdlib.mesh.wire import outgoing
 TOP_K: Final = 10
 
 _MAX_INT: Final = 2**63 - 1
+_LEARNING: Final = 0.25
+_LOG: Final = logging.getLogger("rag_stdlib")
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedAnswer:
     """The merged hits, best first, and every shard in exactly one of `answered`, `failed` and `not_asked`, each by node id.
 
-    `merged_by` names the strategy that put the hits in order.
+    `merged_by` names the strategy that put the hits in order. `counted` are the shards whose statistics stand in the scores, where
+    statistics were exchanged; one of them may have failed later.
     """
 
     hits: tuple[Hit, ...]
@@ -47,6 +51,7 @@ class FederatedAnswer:
     failed: tuple[Failed, ...]
     not_asked: tuple[NotAsked, ...]
     merged_by: str
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +75,18 @@ async def ask(place: Place, query: Mapping[str, object], top_k: int, timeout_ms:
         InvalidCall, PayloadRefused: the question is none, or the mesh does not carry it; nobody was asked.
         NoShards: the shards could not be listed in time.
     """
-    milliseconds = place.settings.query_timeout_ms if timeout_ms is None else timeout_ms
-    if type(milliseconds) is not int:
-        raise InvalidCall("timeout_ms is a whole number of milliseconds")
-    deadline = Deadline(place.clock, checked_seconds(milliseconds / 1_000), place.settings.procedure)
-    payload, topics = _question(query, top_k, place.settings)
-    nodes = await _listed(place, deadline)
-    verdicts = {node: _before(place, node, topics) for node in nodes}
-    outcomes: list[Answered | Failed | NotAsked] = [verdict for verdict in verdicts.values() if verdict is not None]
-    outcomes += await _FanOut(place, payload, deadline).ask([node for node, verdict in verdicts.items() if verdict is None])
-    outcomes.sort(key=lambda outcome: outcome.node)
-    answered = tuple(each for each in outcomes if isinstance(each, Answered))
-    lost = tuple(each for each in outcomes if isinstance(each, Failed))
-    passed_by = tuple(each for each in outcomes if isinstance(each, NotAsked))
-    return FederatedAnswer(tuple(merge(answered, top_k, merger)), answered, lost, passed_by, merger.name)
+    asking = Asking(place, timeout_ms)
+    payload, topics = question(query, top_k, place.settings)
+    outcomes = await asking.round(await asking.begin(topics), payload)
+    return asking.answer(outcomes, top_k, merger)
 
 
-def _question(query: Mapping[str, object], top_k: int, settings: Settings) -> tuple[Value, tuple[str, ...]]:
-    """Return what every shard is sent, a copy that nobody changes on its way, and the topics that it asks for."""
+def question(query: Mapping[str, object], top_k: int, settings: Settings) -> tuple[Value, tuple[str, ...]]:
+    """Return what every shard is sent, a copy that nobody changes on its way, and the topics that it asks for.
+
+    Raises:
+        InvalidCall, PayloadRefused: it is no question, or the mesh does not carry it.
+    """
     if not isinstance(query, Mapping):
         raise InvalidCall(f"a query is a map, not {type(query).__name__}")
     if type(top_k) is not int or not 1 <= top_k <= _MAX_INT:
@@ -95,13 +94,113 @@ def _question(query: Mapping[str, object], top_k: int, settings: Settings) -> tu
     return outgoing(ShardQuery(query, top_k, settings.embedding).payload()), query_topics(query)
 
 
-async def _listed(place: Place, deadline: Deadline) -> list[str]:
-    """List the nodes to ask, each once, by id."""
+class Asking:
+    """One question on its way: who is asked, in one round or several, until one deadline, which counts from here."""
+
+    def __init__(self, place: Place, timeout_ms: int | None) -> None:
+        """Begin the time; `InvalidCall` for what is none."""
+        milliseconds = place.settings.query_timeout_ms if timeout_ms is None else timeout_ms
+        if type(milliseconds) is not int:
+            raise InvalidCall("timeout_ms is a whole number of milliseconds")
+        self._place = place
+        self._deadline = Deadline(place.clock, checked_seconds(milliseconds / 1_000), place.settings.procedure)
+        self._judged: list[Failed | NotAsked] = []
+
+    async def begin(self, topics: Sequence[str]) -> list[str]:
+        """List the shards, and return those that are to be asked, by node id.
+
+        A shard whose summary was not heard yet is asked for that first, if it serves it, for a quarter of the time at most.
+
+        Raises:
+            NoShards: they could not be listed in time.
+        """
+        place = self._place
+        try:
+            found = await within(self._deadline, place.stragglers, place.transport.providers(place.settings.procedure))
+        except CallError as error:
+            raise NoShards(error) from error
+        nodes = sorted({info.node.lower() for info in found})
+        unheard = [node for node in nodes if place.directory.summary(node) is None]
+        if unheard:
+            await learn(place, unheard, self._deadline.part(_LEARNING))
+        verdicts = {node: _before(place, node, topics) for node in nodes}
+        self._judged = [verdict for verdict in verdicts.values() if verdict is not None]
+        return [node for node, verdict in verdicts.items() if verdict is None]
+
+    async def round(self, nodes: Sequence[str], payload: Value, share: float = 1.0) -> list[Answered | Failed]:
+        """Ask these nodes at the same time; those that are not done after this share of the time that is left are let go."""
+        deadline = self._deadline.part(share)
+        tasks = {node: asyncio.ensure_future(self._one(node, payload, deadline)) for node in nodes}
+        try:
+            await deadline.wait(*tasks.values())
+            return [self._outcome(node, task) for node, task in tasks.items()]
+        finally:
+            self._place.stragglers.drop(*tasks.values())
+
+    def answer(self, outcomes: Sequence[Answered | Failed], top_k: int, merger: Merger, counted: Iterable[str] = ()) -> FederatedAnswer:
+        """Merge what the shards answered."""
+        everyone = sorted((*self._judged, *outcomes), key=lambda outcome: outcome.node)
+        answered = tuple(each for each in everyone if isinstance(each, Answered))
+        lost = tuple(each for each in everyone if isinstance(each, Failed))
+        passed_by = tuple(each for each in everyone if isinstance(each, NotAsked))
+        return FederatedAnswer(tuple(merge(answered, top_k, merger)), answered, lost, passed_by, merger.name, tuple(sorted(counted)))
+
+    def _outcome(self, node: str, task: asyncio.Future[Answered | Failed]) -> Answered | Failed:
+        if not task.done():
+            return Failed(node, TimedOut(), asked=True, took_ms=self._took)
+        if task.cancelled():
+            return failed(node, RuntimeError("the call was cancelled"), self._took)
+        return task.result()
+
+    async def _one(self, node: str, payload: Value, deadline: Deadline) -> Answered | Failed:
+        try:
+            reply = await self._reply(node, payload, deadline)
+            return judged(node, reply, self._place.settings.embedding, self._took)
+        except Exception as error:  # noqa: BLE001 - whatever asking one shard fails with is that shard's outcome
+            return failed(node, error, self._took)
+
+    async def _reply(self, node: str, payload: Value, deadline: Deadline) -> object:
+        place = self._place
+        if deadline.left <= 0:
+            raise deadline.timeout
+        if node == place.transport.node_id:
+            return await place.responder.answer_here(payload)
+        return await pinned(place, place.settings.procedure, payload, node, deadline)
+
+    @property
+    def _took(self) -> float:
+        return self._deadline.passed * 1_000
+
+
+async def learn(place: Place, nodes: Sequence[str], deadline: Deadline) -> None:
+    """Ask nodes for the summary that they publish, where they serve it; those that do not tell in time stay unheard."""
+    procedure = place.settings.summary_procedure
     try:
-        found = await within(deadline, place.stragglers, place.transport.providers(place.settings.procedure))
+        listed = await within(deadline, place.stragglers, place.transport.providers(procedure))
     except CallError as error:
-        raise NoShards(error) from error
-    return sorted({info.node.lower() for info in found})
+        _LOG.debug("those who serve %s could not be listed: %s", procedure, error)
+        return
+    serving = {info.node.lower() for info in listed} & set(nodes) - {place.transport.node_id}
+    tasks = [asyncio.ensure_future(_told(place, procedure, node, deadline)) for node in sorted(serving)]
+    try:
+        await deadline.wait(*tasks)
+    finally:
+        place.stragglers.drop(*tasks)
+
+
+async def _told(place: Place, procedure: str, node: str, deadline: Deadline) -> None:
+    try:
+        place.directory.hear_summary(node, await pinned(place, procedure, {}, node, deadline))
+    except CallError as error:
+        _LOG.debug("the node %s did not tell its summary: %s", node, error)
+
+
+async def pinned(place: Place, procedure: str, payload: Value, node: str, deadline: Deadline) -> Value:
+    """Call one node, and return what it answered; a reply that is not bound to it is refused."""
+    reply = await place.transport.call_pinned(procedure, payload, provider=node, timeout_s=deadline.left)
+    if not isinstance(reply, PinnedReply) or reply.provider != node:
+        raise ReplyRefused("unbound_reply", f"the reply is not that of the node {node}")
+    return reply.value
 
 
 def _before(place: Place, node: str, topics: Sequence[str]) -> Failed | NotAsked | None:
@@ -112,49 +211,3 @@ def _before(place: Place, node: str, topics: Sequence[str]) -> Failed | NotAsked
     if summary.embedding != place.settings.embedding:
         return Failed(node, EmbeddingMismatch(summary.embedding), asked=False)
     return NotAsked(node, summary.shard_id) if bloom.rules_out(summary.bloom, topics) else None
-
-
-class _FanOut:
-    """The calls of one question."""
-
-    def __init__(self, place: Place, payload: Value, deadline: Deadline) -> None:
-        """Send everyone the same payload."""
-        self._place, self._payload, self._deadline = place, payload, deadline
-
-    async def ask(self, nodes: Sequence[str]) -> list[Answered | Failed]:
-        """Ask these nodes at the same time; those that are not done when the time is up are let go."""
-        tasks = {node: asyncio.ensure_future(self._one(node)) for node in nodes}
-        try:
-            await self._deadline.wait(*tasks.values())
-            return [self._outcome(node, task) for node, task in tasks.items()]
-        finally:
-            self._place.stragglers.drop(*tasks.values())
-
-    def _outcome(self, node: str, task: asyncio.Future[Answered | Failed]) -> Answered | Failed:
-        if not task.done():
-            return Failed(node, TimedOut(), asked=True, took_ms=self._took)
-        if task.cancelled():
-            return failed(node, RuntimeError("the call was cancelled"), self._took)
-        return task.result()
-
-    async def _one(self, node: str) -> Answered | Failed:
-        try:
-            reply = await self._reply(node)
-            return judged(node, reply, self._place.settings.embedding, self._took)
-        except Exception as error:  # noqa: BLE001 - whatever asking one shard fails with is that shard's outcome
-            return failed(node, error, self._took)
-
-    async def _reply(self, node: str) -> object:
-        transport, left = self._place.transport, self._deadline.left
-        if left <= 0:
-            raise self._deadline.timeout
-        if node == transport.node_id:
-            return await self._place.responder.answer_here(self._payload)
-        reply = await transport.call_pinned(self._place.settings.procedure, self._payload, provider=node, timeout_s=left)
-        if not isinstance(reply, PinnedReply) or reply.provider != node:
-            raise ReplyRefused("unbound_reply", f"the reply is not that of the node {node}")
-        return reply.value
-
-    @property
-    def _took(self) -> float:
-        return self._deadline.passed * 1_000

@@ -44,6 +44,11 @@ class Settings:
         return names.procedure(self.org)
 
     @property
+    def summary_procedure(self) -> str:
+        """The procedure that tells a shard's summary."""
+        return names.summary_procedure(self.org)
+
+    @property
     def topics(self) -> tuple[str, str]:
         """The topics of summaries and of withdrawals."""
         return names.summarized_topic(self.realm_name, self.org), names.withdrawn_topic(self.realm_name, self.org)

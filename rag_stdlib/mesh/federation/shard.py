@@ -23,11 +23,11 @@ from rag_stdlib.mesh.errors import CallError, InvalidCall
 from rag_stdlib.mesh.federation.clock import Clock, Stragglers, SystemClock
 from rag_stdlib.mesh.federation.directory import SUMMARY_BYTES, Directory, Shard, fits
 from rag_stdlib.mesh.federation.failures import NotConfigured
-from rag_stdlib.mesh.federation.granting import NotGranted, SealingTransport
+from rag_stdlib.mesh.federation.granting import Granting, NotGranted, SealingTransport
 from rag_stdlib.mesh.federation.listening import Listening
 from rag_stdlib.mesh.federation.merging import BY_SCORE, Merger
 from rag_stdlib.mesh.federation.payloads import Summary, read_summary
-from rag_stdlib.mesh.federation.publishing import Publishing, take_leave
+from rag_stdlib.mesh.federation.publishing import Publishing, take_leave, telling
 from rag_stdlib.mesh.federation.query import TOP_K, FederatedAnswer, Place, ask
 from rag_stdlib.mesh.federation.responder import Responder, Search
 from rag_stdlib.mesh.federation.settings import Settings, settings
@@ -67,6 +67,7 @@ class Federation:
         self._place: Place | None = None
         self._listening: tuple[Listening, ...] = ()
         self._publishing: Publishing | None = None
+        self._telling: Granting | None = None
         self._told: tuple[tuple[str, ...], bytes] | None = None  # what this shard says it holds
         self._turn = asyncio.Lock()
         self._acts: set[asyncio.Future[None]] = set()
@@ -158,6 +159,11 @@ class Federation:
             NotConfigured: What it says.
         """
         return await ask(self._configured(), query, top_k, timeout_ms, merger)
+
+    @property
+    def place(self) -> Place:
+        """Where this node asks from, for strategies of asking; `NotConfigured` without a configuration."""
+        return self._configured()
 
     def shards(self) -> list[Shard]:
         """List the shards that are known, by node id, this one among them; `NotConfigured` without a configuration."""
@@ -264,9 +270,17 @@ class Federation:
             await self._publishing.stop()
         summary = Summary(place.settings.shard_id, place.settings.embedding, topics, bloom, self._clock.wall_ms())
         self._publishing = Publishing(place.transport, place.settings, summary, place.directory, self._clock)
-        await self._publishing.start()
+        try:
+            await self._publishing.start()
+        finally:  # it is kept in any case, and told to those who ask
+            if self._telling is None:
+                self._telling = telling(place.transport, place.settings, place.directory, self._clock)
+                await self._telling.start()
 
     async def _stop_publishing(self) -> None:
+        if self._telling is not None:
+            await self._telling.stop()
+            self._telling = None
         if self._publishing is not None:
             await self._publishing.stop()
             self._publishing = None

@@ -6,9 +6,7 @@ The description, its hash and the hits of one reply are of one snapshot of the i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from rag_stdlib.contract.corpus import corpus_hash
 from rag_stdlib.corpus import describe
@@ -20,13 +18,10 @@ from rag_stdlib.index.filters import NO_FILTERS, Filters
 from rag_stdlib.index.search import Found, Vectors
 from rag_stdlib.index.snapshot import Snapshot
 from rag_stdlib.mesh.errors import Refusal
-from rag_stdlib.mesh.procedures import replies, shapes
+from rag_stdlib.mesh.procedures import replies, shapes, vectors
 from rag_stdlib.mesh.procedures.desk import Desk, content_of
 from rag_stdlib.mesh.procedures.params import Params
 from rag_stdlib.values import MAX_QUERY_BYTES, check_text
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 def describe_corpus(desk: Desk, _params: Params, _caller: str | None) -> dict[str, Any]:
@@ -86,15 +81,15 @@ def answer_query(desk: Desk, params: Params, _caller: str | None) -> dict[str, A
     """
     desk.corpus_list.repos()
     question = _asked(params, _dim(desk))
-    vectors = _embedded(desk, question)
+    embedded = _embedded(desk, question)
     with desk.snapshot() as snapshot:
         described = describe.describe(snapshot.connection, _identity(desk, snapshot))
-        _refuse_unfit(desk, snapshot, question, vectors, described["dim"])
-        found = _found(desk, snapshot, question, vectors)
+        _refuse_unfit(desk, snapshot, question, embedded, described["dim"])
+        found = _found(desk, snapshot, question, embedded)
         sections = corpora.sections(snapshot.connection, list({chunk.doc_id for chunk in found.chunks}))
         content = content_of(snapshot)
     hits = [shapes.hit(chunk, sections.get(chunk.doc_id), copies) for chunk, copies in zip(found.chunks, found.copies, strict=True)]
-    return {"corpus_hash": described["corpus_hash"], **_within_bounds(hits), **content}
+    return {"corpus_hash": described["corpus_hash"], **replies.hits_within_bounds(hits), **content}
 
 
 def _dim(desk: Desk) -> int:
@@ -120,50 +115,29 @@ def _asked(params: Params, dim: int) -> _Question:
 def _embedded(desk: Desk, question: _Question) -> Vectors:
     """Embed a text, outside any snapshot; a vector is brought to unit length."""
     if question.vector is not None:
-        return {"": _unit(question.vector)}
+        return {"": vectors.unit(question.vector, "query_vector")}
     embedder = desk.runtime.embedder
     if embedder is None:  # the words alone would be found by other rules than the description says
         raise fail("no_embed_model", path=desk.index)
     return search.vectors_of(desk.runtime.store, desk.index, desk.runtime.mode, [question.text], embedder)
 
 
-def _unit(numbers: list[float]) -> npt.NDArray[np.float32]:
-    wide = np.array(numbers, np.float64)
-    largest = np.abs(wide).max()
-    if not largest:
-        raise Refusal("bad_params", "query_vector is zero, which has no direction")
-    wide /= largest  # so that squares neither overflow nor vanish
-    return (wide / np.sqrt(wide @ wide)).astype(np.float32)
-
-
-def _refuse_unfit(desk: Desk, snapshot: Snapshot, question: _Question, vectors: Vectors, dim: int) -> None:
+def _refuse_unfit(desk: Desk, snapshot: Snapshot, question: _Question, embedded: Vectors, dim: int) -> None:
     """Refuse a snapshot that the vectors, which were made before it, do not belong to."""
     facts, embedder = snapshot.facts, desk.runtime.embedder
     if question.vector is not None and len(question.vector) != dim:
         raise Refusal("dimension_mismatch", f"expected {dim} numbers, got {len(question.vector)}", dim, len(question.vector))
-    if embedder is not None and vectors:
+    if embedder is not None and embedded:
         search.refuse_unfit(desk.runtime.store, snapshot, desk.index, embedder)
-    elif vectors and facts.vectors < facts.chunks:
+    elif embedded and facts.vectors < facts.chunks:
         raise fail("vectors_missing", path=desk.index, missing=facts.chunks - facts.vectors, total=facts.chunks, given="the index's own embedder")
 
 
-def _found(desk: Desk, snapshot: Snapshot, question: _Question, vectors: Vectors) -> Found:
+def _found(desk: Desk, snapshot: Snapshot, question: _Question, embedded: Vectors) -> Found:
     topics = question.topics
     filters = Filters(doc_ids=served.documents_with_topics(snapshot.connection, topics)) if topics else NO_FILTERS
     mode = desk.runtime.mode if question.vector is None else "vector"
     query = search.Query(question.top_k, mode, filters, limits=desk.runtime.limits, distinct=True)
     if question.vector is not None:
-        return search.nearest(snapshot, desk.index, query, vectors[""])
-    return search.answers(snapshot, desk.index, query, [question.text], vectors)[0]
-
-
-def _within_bounds(hits: list[dict[str, Any]]) -> dict[str, Any]:
-    room, items = replies.MAX_HITS_BYTES, replies.MAX_HITS_ITEMS
-    for kept, hit in enumerate(hits):
-        room -= replies.size(hit)
-        items -= replies.items(hit)
-        if min(room, items) < 0:
-            if not kept:
-                raise Refusal("payload_too_large", "the best hit alone is too large for a reply")
-            return {"hits": hits[:kept], "left_out": len(hits) - kept}
-    return {"hits": hits}
+        return search.nearest(snapshot, desk.index, query, embedded[""])
+    return search.answers(snapshot, desk.index, query, [question.text], embedded)[0]

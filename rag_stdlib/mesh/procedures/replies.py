@@ -33,6 +33,23 @@ def items(value: Any) -> int:  # noqa: ANN401 - as above
     return 1 + sum(map(items, value)) if isinstance(value, list | tuple) else 1
 
 
+def hits_within_bounds(hits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return ``{"hits": …}``, and `left_out`, how many at the end were one too many for a reply.
+
+    Raises:
+        Refusal: `payload_too_large` where not even the first one fits.
+    """
+    room, left = MAX_HITS_BYTES, MAX_HITS_ITEMS
+    for kept, hit in enumerate(hits):
+        room -= size(hit)
+        left -= items(hit)
+        if min(room, left) < 0:
+            if not kept:
+                raise Refusal("payload_too_large", "the best hit alone is too large for a reply")
+            return {"hits": hits[:kept], "left_out": len(hits) - kept}
+    return {"hits": hits}
+
+
 def within_bounds(reply: Any) -> Value:  # noqa: ANN401 - as above
     """Return a reply that the mesh can carry.
 

@@ -15,20 +15,20 @@ from rag_stdlib.records import RagChunkEnvelope
 
 _NODE_ID: Final = re.compile(r"[0-9a-f]{64}")
 _UNTITLED: Final = Section("", "prose")
-_MOST_ELSEWHERE: Final = 1_000  # paths of a hit, so that no text crowds the others out of a reply by the number of its copies
+MOST_ELSEWHERE: Final = 1_000  # paths of a hit, so that no text crowds the others out of a reply by the number of its copies
 
 
 def hit(chunk: RagChunkEnvelope, sections: Sequence[Section] | None, also_in: Sequence[str]) -> dict[str, Any]:
     """Give a chunk that a search found; `sections` are those of its document, None where it is of no corpus.
 
-    `also_in` are the sources of the other chunks with the same text; the hit's own path is not repeated. The first 1,000 are
-    named, and `also_in_left_out` counts those that are not.
+    `also_in` are the sources of the other chunks with the same text; they come sorted, each once and without the hit's own path. The
+    first 1,000 are named, and `also_in_left_out` counts those that are not.
     """
-    elsewhere = [path for path in dict.fromkeys(also_in) if path != chunk.source]
-    unnamed = len(elsewhere) - _MOST_ELSEWHERE
+    elsewhere = sorted({*also_in} - {chunk.source})
+    unnamed = len(elsewhere) - MOST_ELSEWHERE
     return {"chunk_id": chunk_id(chunk), "content": chunk.text, "score": float(chunk.score or 0.0), "source_path": chunk.source,
             "provenance": _of_chunk(chunk, corpus=sections is not None), "meta": _meta(chunk, sections),
-            **({"also_in": elsewhere[:_MOST_ELSEWHERE]} if elsewhere else {}), **({"also_in_left_out": unnamed} if unnamed > 0 else {})}
+            **({"also_in": elsewhere[:MOST_ELSEWHERE]} if elsewhere else {}), **({"also_in_left_out": unnamed} if unnamed > 0 else {})}
 
 
 def stored_chunk(chunk: RagChunkEnvelope, sections: Sequence[Section] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rag_stdlib.contract import loose
 from rag_stdlib.corpus.places import SyncPlace
 from rag_stdlib.corpus.status import last_scan
 from rag_stdlib.errors import Failure
-from rag_stdlib.index import corpora
+from rag_stdlib.index import corpora, sharding
 from rag_stdlib.index.corpora import ServedRepo
 from rag_stdlib.mesh.errors import Refusal
 from rag_stdlib.mesh.procedures.desk import Desk
@@ -32,7 +32,8 @@ def ingest_status(desk: Desk, _params: Params, _caller: str | None) -> dict[str,
     """
     try:
         with desk.snapshot() as snapshot:
-            served = {repo.id: repo for repo in corpora.repos(snapshot.connection)}
+            whole = sharding.shard(snapshot.connection) is None  # else no repository is served, but a part of each
+            served = {repo.id: repo for repo in corpora.repos(snapshot.connection)} if whole else {}
             files, opening = corpora.files_by_repo(snapshot.connection), 0
     except Failure as failure:
         if failure.error.code not in _OPENING:

@@ -22,6 +22,7 @@ REALM = hashlib.sha256(REALM_NAME.encode()).digest()
 NOMIC = Embedding("nomic-embed-text", 768)
 MINILM = Embedding("all-minilm", 384)
 PROCEDURE = "acme/rag.query_shard_v1"
+TELLING = "acme/rag.shard_summary_v1"
 SUMMARIZED = "io.macula/acme/rag/shard/shard_summarized_v1"
 WITHDRAWN = "io.macula/acme/rag/shard/shard_withdrawn_v1"
 A, B, C, ME = "aa" * 32, "bb" * 32, "cc" * 32, "ee" * 32

@@ -14,6 +14,7 @@ from fed_mesh import (
     PROCEDURE,
     REALM,
     SUMMARIZED,
+    TELLING,
     WITHDRAWN,
     A,
     B,
@@ -40,6 +41,7 @@ from rag_stdlib.mesh.federation.shard import Federation, Status
 ONE, TWO, ELSE = "01" * 32, "02" * 32, "03" * 32
 TEXT = {"text": "ravens"}
 NEW_PROCEDURE = "birds/rag.query_shard_v1"
+NEW_TELLING = "birds/rag.shard_summary_v1"
 NEW_SUMMARIZED = SUMMARIZED.replace("acme", "birds")
 NEW_WITHDRAWN = WITHDRAWN.replace("acme", "birds")
 
@@ -142,7 +144,7 @@ def test_the_same_configuration_again_publishes_again_and_stays_served(run: Run)
             await mesh.shard(B)
             await me.configure(node, REALM, options(summary_republish_ms=100))
             await settle()
-            assert (node.served, node.withdrawn) == ([PROCEDURE], [])
+            assert (node.served, node.withdrawn) == ([PROCEDURE, TELLING], [])
             assert [topic for topic, _ in node.published] == [SUMMARIZED] * 2
             assert [shard.node_id for shard in me.shards()] == [A, B]
             assert [shard.shard_id for shard in asking.shards()] == ["s", "shard-bb"]
@@ -175,7 +177,7 @@ def test_another_organisation_takes_back_what_the_first_was_told(run: Run) -> No
             await me.configure(node, REALM, moved())
             await settle()
             assert [topic for topic, _ in node.published] == [SUMMARIZED, WITHDRAWN, NEW_SUMMARIZED]
-            assert (node.withdrawn, node.served) == ([PROCEDURE], [PROCEDURE, NEW_PROCEDURE])
+            assert (node.withdrawn, node.served) == ([TELLING, PROCEDURE], [PROCEDURE, TELLING, NEW_TELLING, NEW_PROCEDURE])
             assert [shard.node_id for shard in left.shards()] == [B]
             assert [shard.node_id for shard in me.shards()] == [A]
             assert [each.topic for each in node.subscribed[2:]] == [NEW_SUMMARIZED, NEW_WITHDRAWN]
@@ -212,7 +214,8 @@ def test_another_transport_takes_everything_along(run: Run) -> None:
             new = mesh.node(C)
             await me.configure(new, REALM, options())
             await settle()
-            assert (old.withdrawn, new.served, sorted(old.unsubscribed)) == ([PROCEDURE], [PROCEDURE], [SUMMARIZED, WITHDRAWN])
+            assert (old.withdrawn, new.served) == ([TELLING, PROCEDURE], [TELLING, PROCEDURE])
+            assert sorted(old.unsubscribed) == [SUMMARIZED, WITHDRAWN]
             assert [shard.node_id for shard in me.shards()] == [C]
             assert [shard.node_id for shard in asking.shards()] == [C]
             assert [each["node_id"] for each in (await asking.query(TEXT)).hits] == [C]
@@ -335,7 +338,7 @@ def test_closing_takes_back_everything_and_leaves_the_transport_open(run: Run) -
             await me.close()
             await settle()
             assert asking.shards() == []
-            assert (node.withdrawn, sorted(node.unsubscribed)) == ([PROCEDURE], [SUMMARIZED, WITHDRAWN])
+            assert (node.withdrawn, sorted(node.unsubscribed)) == ([TELLING, PROCEDURE], [SUMMARIZED, WITHDRAWN])
             assert me.status() == Status("not_registered", advertised=False, shards=0, configured=False)
             published = len(node.published)
             await clock.advance(500.0)
