@@ -15,7 +15,7 @@ from rag_stdlib.contract.nodekeys import NodeKey, Profile
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-NODES = ("a", "b", "c", "d")
+NODES = ("a", "b", "c", "d", "e", "f", "g", "h", "i")
 
 _RSA_FILE = Path(__file__).with_name("rsa4096.pem")
 
@@ -28,6 +28,11 @@ _SEEDS: dict[Profile, dict[str, str]] = {
         "b": "663ec575f03060befa7c229c331b751a8315102a57256527b8ec680039627264",
         "c": "32cb8ed0b63a9ad27ae8c63cc64a08682698ff31c6b2fe5523e83cc737b3ee91",
         "d": "515b3fa909dce8dd838e19f275dabd417871d3e037447c500ad3f3577ff73eb2",
+        "e": "3f59c1f30d26c983d9433bca18cc77cf9bce07fd52ee14e9b5159869a8b4ced5",
+        "f": "806f843dee9b233a82a3fa83f802408f7bded44d3a3c69e3db16ab0701bda325",
+        "g": "ad53d6260f4f869105807dec4404da11a6ecee051614d09f7990d31824915fa5",
+        "h": "a21f8e50a04a347ec86545e3259a23b7593dba81324e117d79dfc486ab144540",
+        "i": "d96c5bc63b3ec824680ad826b6480acaf75b870953512435343f1142de25892f",
     },
     "pq_hybrid": {
         "station": "0750c182eb7843f21c3710bddbb3a77b779d29f12ccc9538f89634494d6c5831",
@@ -37,6 +42,11 @@ _SEEDS: dict[Profile, dict[str, str]] = {
         "b": "692f77983462f133ed5b19f2d0b008eaf746745f766460473a995d09e4163c16",
         "c": "3e22d1c0da5ea61c6e920fd30c7d2e12838b9171ef8025f09392bc290d541336",
         "d": "a6efc5990bb93dd43eadef186d3578f46abb9f9f09dff97703f75b35bd179a6d",
+        "e": "57f1cf26dd24d219ad0804802c33331131e48c711409a939b75032a133ee14ad",
+        "f": "d97ecdd24beadffcd02583362ca7e45aa87ae0da343960a93be29d0877b2d63f",
+        "g": "d48b1e91473878f41108ec091acdf879d6dc2e83a89ee3df7d903d4940d4e158",
+        "h": "7ce0611d21b6592868245b5938d49a891916b7d16be7ef4e9855650e4d170b36",
+        "i": "c761bc4c5a4c7439e8c95cb5539051b90d0929e4527596db6c511368bd6d8700",
     },
 }
 
