@@ -8,6 +8,7 @@ leaves points of small order open; here they are refused in keys and in signatur
 from __future__ import annotations
 
 import base64
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def strict_base64(text: str) -> bytes:
     return data
 
 
+@lru_cache(maxsize=256)  # keys are few and public, and the square takes longer than a signature
 def _problem_of_key(data: bytes) -> str:
     if len(data) != KEY_BYTES:
         return f"an Ed25519 public key has {KEY_BYTES} bytes; this has {len(data)}"

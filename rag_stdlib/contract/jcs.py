@@ -6,6 +6,7 @@ Nothing is normalised: ``é`` and ``e`` with a combining accent stay two differe
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection
 from typing import Final
@@ -26,25 +27,33 @@ def canonical(value: object) -> bytes:
         CanonicalError: A number is NaN, infinite or an integer beyond ±(2^53 - 1); text or a key holds a lone surrogate; a key
             is no text; the value is of another type, nested more than 64 deep, or has more than 1,048,576 parts.
     """
+    if _is_plain(value):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
     import rfc8785
 
-    _check(value)
     return rfc8785.dumps(value)  # type: ignore[arg-type]  # what it takes was just made sure of
 
 
-def _check(value: object) -> None:
-    seen = 1
+def _is_plain(value: object) -> bool:
+    """Check a value, and tell whether it has neither fractions nor keys beyond ASCII.
+
+    Then Python's own writer, which is far quicker, writes the very same text: RFC 8785 asks for its escapes (section 3.2.2.2), and differs in how
+    fractions are written (3.2.2.3) and in the order of keys beyond the basic plane (3.2.3).
+    """
+    seen, plain = 1, True
     rest: list[tuple[object, int]] = [(value, 1)]
     while rest:
         item, depth = rest.pop()
         inner: Collection[object]
         if isinstance(item, dict):
             _check_keys(item)
+            plain = plain and all(map(str.isascii, item))
             inner = item.values()
         elif isinstance(item, (list, tuple)):
             inner = item
         else:
             _check_scalar(item)
+            plain = plain and not isinstance(item, float)
             continue
         seen += len(inner)
         if depth > MAX_DEPTH:
@@ -52,6 +61,7 @@ def _check(value: object) -> None:
         if seen > MAX_ITEMS:
             raise CanonicalError(f"there are more than {MAX_ITEMS:,} values")
         rest.extend((part, depth + 1) for part in inner)
+    return plain
 
 
 def _check_keys(item: dict[object, object]) -> None:

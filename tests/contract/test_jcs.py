@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mesh_vectors import FOLDER, needs_vectors, vectors
@@ -26,6 +27,16 @@ def nested(depth: int, innermost: object = 0) -> object:
     for _ in range(depth):
         innermost = [innermost]
     return innermost
+
+
+PLAIN = st.recursive(st.none() | st.booleans() | st.integers(-2**53 + 1, 2**53 - 1) | WORDS, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(
+    st.text(st.characters(max_codepoint=127), max_size=6), inner, max_size=5), max_leaves=30)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PLAIN)
+def test_values_without_fractions_are_written_as_the_package_writes_them(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
 
 
 @needs_vectors

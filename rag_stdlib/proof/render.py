@@ -1,0 +1,105 @@
+"""A verified certificate for people: the claims that may be shown, each with its quotations, and nothing that was not verified.
+
+`render` takes a `Verified` and nothing else, so that text which nobody checked cannot reach a page by it. What it shows is escaped for where
+it goes: no character of it moves a cursor, turns the direction of writing, or begins markup.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias, get_args
+
+from rag_stdlib.proof.verdicts import ShownClaim, Verified
+
+Medium: TypeAlias = Literal["text", "markdown", "html"]
+
+_BLANKS: Final = re.compile(r"\s+")
+_HIDDEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@/])")
+_WORDS: Final[Mapping[str, str]] = {"quoted": "quoted", "entailed": "follows from the text", "contradicted": "contradicted", "not_supported": "not supported"}
+
+
+def render(verified: Verified, medium: Medium = "text") -> str:
+    """Write a verified certificate for a medium: plain text (also for a terminal), Markdown, or a fragment of HTML.
+
+    Claims that may not be shown are counted by their reasons, and their texts stay out.
+
+    Raises:
+        TypeError: it is no `Verified`.
+        ValueError: there is no such medium.
+    """
+    if type(verified) is not Verified:
+        raise TypeError(f"only what was verified is rendered, not {type(verified).__name__}")
+    if medium not in get_args(Medium):
+        raise ValueError(f"a medium is one of {', '.join(get_args(Medium))}")
+    return {"text": _text, "markdown": _markdown, "html": _html}[medium](verified)
+
+
+def visible(text: str) -> str:
+    """Write a text on one line, with every character that is not seen, or that acts on others, as an escape."""
+    squeezed = _BLANKS.sub(" ", text)
+    return "".join(_escape(mark) if unicodedata.category(mark) in _HIDDEN else mark for mark in squeezed)
+
+
+def _escape(mark: str) -> str:
+    point = ord(mark)
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004 - the end of the basic plane
+
+
+def _text(verified: Verified) -> str:
+    lines = [_heading(verified, visible)]
+    for claim in _shown(verified):
+        lines += ["", visible(claim.text), *(f"    {_WORDS[claim.label]}, {visible(source)}: “{visible(quote)}”" for source, quote in _evidence(claim))]
+    return "\n".join([*lines, "", *_remarks(verified)]) + "\n"
+
+
+def _markdown(verified: Verified) -> str:
+    lines = [_heading(verified, _marked)]
+    for claim in _shown(verified):
+        lines += ["", f"- {_marked(claim.text)}", *(f"  > {_WORDS[claim.label]}, {_marked(source)}: “{_marked(quote)}”" for source, quote in _evidence(claim))]
+    return "\n".join([*lines, "", *_remarks(verified)]) + "\n"
+
+
+def _html(verified: Verified) -> str:
+    lines = [f"<p>{_heading(verified, _markup)}</p>", "<ol>"]
+    for claim in _shown(verified):
+        quotes = "".join(f"<blockquote><bdi>{_markup(quote)}</bdi> <cite>{_WORDS[claim.label]}, <bdi>{_markup(source)}</bdi></cite></blockquote>"
+                         for source, quote in _evidence(claim))
+        lines.append(f"<li><p><bdi>{_markup(claim.text)}</bdi></p>{quotes}</li>")
+    return "\n".join([*lines, "</ol>", *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(verified))]) + "\n"
+
+
+def _marked(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", visible(text))
+
+
+def _markup(text: str) -> str:
+    return html.escape(visible(text))
+
+
+def _shown(verified: Verified) -> list[ShownClaim]:
+    return [claim for claim in verified.claims if claim.blocked is None]
+
+
+def _evidence(claim: ShownClaim) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(zip(claim.sources, claim.quotes, strict=True)))
+
+
+def _heading(verified: Verified, safe: Callable[[str], str]) -> str:
+    logged = verified.logged
+    where = "in no log that was asked for" if logged is None else \
+        f"entry {logged.index} of the log {safe(logged.origin)}, seen by {len(logged.witnesses)} of its witnesses"
+    what = "No answer" if verified.abstained else "An answer"
+    return f"{what} by {safe(verified.issuer)}, {safe(verified.issued_at)}; {where}."
+
+
+def _remarks(verified: Verified) -> list[str]:
+    reasons: dict[str, int] = {}
+    for claim in verified.claims:
+        if claim.blocked is not None:
+            reasons[claim.blocked] = reasons.get(claim.blocked, 0) + 1
+    hidden = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
+    return [*([f"Not shown: {hidden}."] if hidden else []), f"Not proven: {', '.join(verified.not_proven)}."]

@@ -1,0 +1,132 @@
+"""What a relying party trusts: pinned keys of issuers, of logs and of witnesses (docs/certificate.md, Verification).
+
+There is no verification without it, and no part of it comes from what is verified.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rag_stdlib.proof import format as fmt
+from rag_stdlib.proof.forms import ListOf, Members, Text, Whole, pointer
+from rag_stdlib.proof.log.errors import ProofError
+from rag_stdlib.proof.log.notes import ED25519, VerifierKey
+from rag_stdlib.proof.log.pinned import PinnedLog
+from replay import ed25519
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+_TIME: Final = Text(pattern=r"[0-9TZ:-]{20}", is_fit=lambda text: fmt.read_time(text) is not None)
+_FORM: Final = Members({
+    "issuers": ListOf(Members({"name": Text(1, 200), "public_key": Text(1, 100)},
+                              {"node_id": fmt.ID, "not_before": _TIME, "not_after": _TIME}), 10_000, 1)},
+    {"logs": ListOf(Members({"origin": Text(1, 1_000), "keys": ListOf(Text(1, 4_096), 100, 1)}), 1_000),
+     "witnesses": ListOf(Text(1, 8_192), 1_000), "quorum": Whole(0, 1_000)})
+
+
+_NOBODY: Final = VerifierKey("-", bytes([5]) + bytes(31))
+
+
+class TrustError(ValueError):
+    """What was given to trust cannot be trusted; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An issuer's key, and when it may have issued: from `not_before` to before `not_after`, times of the format, None for no bound."""
+
+    name: str
+    public_key: bytes
+    node_id: str | None = None
+    not_before: str | None = None
+    not_after: str | None = None
+    key: Ed25519PublicKey = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Read the key; `TrustError` for one that binds nobody."""
+        try:
+            object.__setattr__(self, "key", ed25519.public_key(self.public_key))
+        except ed25519.KeyRefused as error:
+            raise TrustError(f"the key of the issuer {self.name!r:.100}: {error}") from None
+
+    @property
+    def key_id(self) -> str:
+        """The name that certificates give the key."""
+        return fmt.issuer_key_id(self.public_key)
+
+    def is_valid(self, issued_at: str) -> bool:
+        """Tell whether the key may have issued then; times of the format compare as texts."""
+        return (self.not_before is None or self.not_before <= issued_at) and (self.not_after is None or issued_at < self.not_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The keys: `issuers` by key id, and `logs` by origin, each with its witnesses and their quorum."""
+
+    issuers: Mapping[str, Issuer]
+    logs: Mapping[str, PinnedLog] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, issuers: Sequence[Issuer], logs: Mapping[str, Sequence[VerifierKey]] | None = None, witnesses: Sequence[VerifierKey] = (),
+           quorum: int = 0) -> Trust:
+        """Pin keys; `logs` are the keys of each, by its origin.
+
+        Raises:
+            TrustError: there is no issuer; a key of one is listed twice; a key is of another kind than it is listed for; what
+                `PinnedLog` refuses.
+        """
+        pinned = {issuer.key_id: issuer for issuer in issuers}
+        if not pinned or len(pinned) != len(issuers):
+            raise TrustError("a key of an issuer is listed twice" if pinned else "no issuer is trusted")
+        for key in (key for keys in (logs or {}).values() for key in keys):
+            if key.kind != ED25519:
+                raise TrustError(f"the key of the log {key.name!r:.100} is of kind {key.kind}; those of logs are of kind {ED25519}")
+        for keys in (*(logs or {}).values(), witnesses):
+            if len({key.text() for key in keys}) != len(keys):
+                raise TrustError("a key of a log or a witness is listed twice")
+        try:
+            PinnedLog("-", (_NOBODY,), tuple(witnesses), quorum)  # also where no log is trusted
+            return cls(pinned, {origin: PinnedLog(origin, tuple(keys), tuple(witnesses), quorum) for origin, keys in (logs or {}).items()})
+        except ProofError as error:
+            raise TrustError(error.words) from None
+
+    @classmethod
+    def from_json(cls, given: object) -> Trust:
+        """Read trust from JSON: ``issuers`` (`name`, base64 `public_key`, maybe `node_id`, `not_before`, `not_after`), and maybe ``logs``
+        (`origin`, `keys`), ``witnesses`` and ``quorum``; keys of logs and witnesses in their C2SP text form.
+
+        Raises:
+            TrustError: it is not of that form, or `of` refuses it.
+        """  # noqa: D205 - the form is the summary
+        departs = _FORM.departs(given)
+        if departs is not None:
+            raise TrustError(f"{pointer(departs) or 'the file'} is missing, unknown or not of its form")
+        assert isinstance(given, dict)  # noqa: S101 - it has the form
+        logs: dict[str, list[VerifierKey]] = {}
+        for log in given.get("logs", ()):
+            logs.setdefault(log["origin"], []).extend(map(_verifier, log["keys"]))
+        return cls.of(list(map(_issuer, given["issuers"])), logs, [_verifier(text) for text in given.get("witnesses", ())], given.get("quorum", 0))
+
+
+def _issuer(given: Mapping[str, Any]) -> Issuer:
+    try:
+        public = ed25519.strict_base64(given["public_key"])
+    except ValueError as error:
+        raise TrustError(f"the key of the issuer {given['name']!r:.100}: {error}") from None
+    return Issuer(given["name"], public, given.get("node_id"), given.get("not_before"), given.get("not_after"))
+
+
+def _verifier(text: str) -> VerifierKey:
+    try:
+        return VerifierKey.parse(text)
+    except ProofError as error:
+        raise TrustError(f"{text!r:.60} is no verifier key: {error.words}") from None
+
+
+def base64_of(public: bytes) -> str:
+    """Write a public key as trust files have it."""
+    return base64.b64encode(public).decode()
