@@ -11,7 +11,7 @@ from rag_stdlib.contract.provenance import content_sha256
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index import changes, content, corpuswrite, lexical, schema, vectors
+from rag_stdlib.index import changes, content, corpuswrite, lexical, schema, sharding, vectors
 from rag_stdlib.index.journal import log_is_safe
 from rag_stdlib.index.sql import number
 from rag_stdlib.index.sql import rows as sql_rows
@@ -32,7 +32,7 @@ def stats(store: Store, path: str) -> IndexStats:
         terms, held = number(connection, "SELECT count(*) FROM rag_lexical_docsize"), vectors.count(connection)
         identity, mode = schema.stored_identity(connection), str(connection.pragma("journal_mode"))
         described = content.describe(connection)
-        unfinished = _unfinished(connection)
+        unfinished, shard = _unfinished(connection), sharding.shard(connection)
     version = apsw.sqlite_lib_version()
     notices = []
     if terms != chunks:
@@ -40,6 +40,8 @@ def stats(store: Store, path: str) -> IndexStats:
     if identity is not None and held != chunks:
         notices.append(f"{chunks - held} of {chunks} chunks have no vector; vector and hybrid searches refuse until reembed")
     notices += unfinished
+    if shard is not None:
+        notices.append(f"shard {shard} of an index that was split by documents")
     if mode != "wal":
         why = "this SQLite can lose a write in log mode" if not log_is_safe(version) else "log mode is not to be had here"
         notices.append(f"rollback journal ({mode}): {why}; readers and writers wait for each other")

@@ -116,8 +116,8 @@ def chunks_at(connection: apsw.Connection, path: str, limit: int) -> list[RagChu
 
 
 def documents_with_topics(connection: apsw.Connection, topics: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of the documents that have one of the topics, without regard to case and outer blanks."""
-    wanted = {topic.strip().casefold() for topic in topics}
+    """Return the ids of the documents that have one of the topics, without regard to case and outer blanks; a blank one is none."""
+    wanted = {topic.strip().casefold() for topic in topics} - {""}
     return tuple(doc_id for doc_id, listed in rows(
         connection, "SELECT id, json_extract(metadata, '$.topics') FROM rag_documents WHERE json_extract(metadata, '$.topics') IS NOT NULL "
                     "ORDER BY id") if wanted & {topic.strip().casefold() for topic in str(listed).split("\n")})

@@ -92,6 +92,15 @@ def test_rows_score_the_same_wherever_they_are_read(way: str) -> None:
         assert one.score.tolist() == scanned(rows[1:], rows[0]).score.tolist(), "codes give the same products everywhere"
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_many_rows_are_rescored_a_part_at_a_time(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _unit_rows(5, 100, 64, 1.0)
+    one = scanned(rows[1:], rows[0], way)
+    monkeypatch.setattr(scan, "_PART", 7)
+    for count in (0, 1, 7, 8, 99):
+        assert one.rescore(np.arange(count)).tolist() == cosines(rows[1:][:count], rows[0])
+
+
 def test_rows_that_the_file_keeps_in_another_order_are_put_in_order() -> None:
     rows = _unit_rows(6, 70, 8, 1.0)
     seqs = np.random.default_rng(3).permutation(70) + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 from corpus_files import PATH, repo, switch_to
 
@@ -10,6 +12,7 @@ from rag_stdlib import (
     Runtime,
     SourceDocument,
     rag_check,
+    rag_delete,
     rag_ingest,
     rag_ingest_document,
     rag_ingest_many,
@@ -118,3 +121,66 @@ def test_only_what_is_stored_and_no_corpus_is_pruned(lexical: Runtime) -> None:
         with pytest.raises(Failure) as caught:
             pruning.prune(lexical.store, PATH, doc_id)
         assert caught.value.error.code == code
+
+
+def put_with_topics(doc_id: str, text: str, topics: str | None, source: str | None = None) -> None:
+    metadata = {} if topics is None else {"topics": topics}
+    rag_ingest_document(PATH, SourceDocument(doc_id, source or f"{doc_id}.txt", text, metadata=metadata), 200).unwrap()
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_topics_are_listed_once_without_regard_to_case_and_outer_blanks(lexical: Runtime) -> None:
+    put_with_topics("a", "one", "Coast\n wood ")
+    put_with_topics("b", "two", "coast")
+    put_with_topics("c", "three", "\n \nÜber")
+    put_with_topics("d", "four", None)
+    put_with_topics("e", "five", "über\nwood")
+    with lexical.store.reading(PATH) as connection:
+        assert served.topics(connection) == ["Coast", "wood", "Über"]
+        assert served.documents_with_topics(connection, ["COAST "]) == ("a", "b")
+        assert served.documents_with_topics(connection, ["ÜBER", "nowhere"]) == ("c", "e")
+        assert [served.documents_with_topics(connection, none) for none in ([], [""], ["\n", " "])] == [()] * 3
+
+
+def test_every_topic_that_a_filter_is_made_of_finds_its_documents(lexical: Runtime) -> None:
+    for number, topics in enumerate(["a\nb", "B\nÄ", " ä \nstraße", "STRASSE"]):
+        put_with_topics(f"d{number}", "text", topics)
+    with lexical.store.reading(PATH) as connection:
+        found = {topic: served.documents_with_topics(connection, [topic]) for topic in served.topics(connection)}
+    assert found == {"a": ("d0",), "B": ("d0", "d1"), "Ä": ("d1", "d2"), "STRASSE": ("d2", "d3")}
+
+
+def test_an_index_without_topics_lists_none(lexical: Runtime) -> None:
+    put_with_topics("a", "one", None)
+    with lexical.store.reading(PATH) as connection:
+        assert served.topics(connection) == []
+        assert served.documents_with_topics(connection, ["a"]) == ()
+
+
+def test_the_sources_of_a_text_are_sorted_and_each_named_once(lexical: Runtime) -> None:
+    for doc_id, source in (("a", "z.md"), ("b", "y.md"), ("c", "y.md"), ("d", "x.md")):
+        put_with_topics(doc_id, "the same", None, source)
+    put_with_topics("e", "another", None)
+    with lexical.store.reading(PATH) as connection:
+        wanted = [digest(text) for text in ("the same", "another", "nowhere")]
+        everywhere = {digest("the same"): ["x.md", "y.md", "z.md"], digest("another"): ["e.txt"]}
+        assert served.sources_of(connection, wanted, None) == everywhere
+        assert list(served.sources_of(connection, wanted, None)) == sorted(everywhere)
+        assert served.sources_of(connection, wanted, ("a", "c")) == {digest("the same"): ["y.md", "z.md"]}
+        assert served.sources_of(connection, wanted, ()) == served.sources_of(connection, [], None) == {}
+
+
+def test_terms_come_by_the_chunks_that_hold_them(lexical: Runtime) -> None:
+    for doc_id, text in (("a", "raven raven raven owl"), ("b", "owl wren"), ("c", "owl raven 東京都"), ("d", "ibis")):
+        put_with_topics(doc_id, text, None)
+    with lexical.store.reading(PATH) as connection:
+        assert served.frequent_terms(connection, 3) == ["owl", "raven", "ibis"]
+        assert set(served.frequent_terms(connection, 100)) == {"owl", "raven", "ibis", "wren", "東京", "京都", "都"}
+    rag_delete(PATH, "a").unwrap()
+    rag_delete(PATH, "b").unwrap()
+    with lexical.store.reading(PATH) as connection:
+        assert set(served.frequent_terms(connection, 100)) == {"owl", "raven", "ibis", "東京", "京都", "都"}
+        assert served.frequent_terms(connection, 0) == []

@@ -22,6 +22,7 @@ from rag_stdlib.index.store import Store
 from rag_stdlib.mesh.procedures import replies, shapes
 from rag_stdlib.mesh.procedures.signing import Signer
 from rag_stdlib.mesh.provider import Provider
+from rag_stdlib.mesh.wire import PAYLOAD_ITEMS
 
 
 def ask(provider: Provider, text: str, **more: Any) -> dict[str, Any]:
@@ -226,7 +227,7 @@ def test_hits_that_would_have_more_values_than_a_reply_are_left_out_and_counted(
             serving.put(runtime, f"n{number:02}", f"Raven {number} hides a nut.", topics=topics)
         answer = ask(serving.served(runtime), "raven nut", top_k=20)
         assert (len(answer["hits"]), answer["left_out"]) == (14, 6)
-        assert replies.items(answer) <= cbor.MAX_ITEMS
+        assert replies.items(answer) <= PAYLOAD_ITEMS
         monkeypatch.setattr(replies, "MAX_HITS_ITEMS", 9_000)
         assert refusal_of(serving.served(runtime), "answer_query", {"query_text": "raven nut"}).name == "payload_too_large"
 

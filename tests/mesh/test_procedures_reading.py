@@ -159,7 +159,7 @@ def test_a_document_too_large_for_a_reply_is_refused_by_name(provider: Provider,
 
 
 def test_a_reply_of_more_values_than_the_mesh_carries_is_refused_by_name(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replies, "MAX_ITEMS", 12)
+    monkeypatch.setattr(replies, "PAYLOAD_ITEMS", 12)
     assert refusal_of(provider, "list_sources_page", {}).name == "payload_too_large"
 
 

@@ -98,7 +98,7 @@ def test_what_is_missing_is_refused_in_the_contracts_order(tmp_path: Path, paylo
     ({1: 2}, "has a key of type int"), ({b"\xff": 1}, "has a key of type bytes"), ({"x": True}, "x is a boolean"), ({"score": True}, "score is a boolean"),
     ({"score": float("nan")}, "score is nan"), ({"score": float("-inf")}, "score is -inf"), ({"score": 10**400}, "beyond 64 bits"),
     ({"x": "\ud800"}, "lone surrogate"), ({"x": {1}}, "of type set"), ({"m": {"$bytes": "AA=="}}, "read as a byte string"),
-    ({"x": deep(65)}, "deeper than 64 levels"), ({"x": deep(100_000)}, "deeper than 64 levels"),
+    ({"x": deep(65)}, "deeper than 63 levels"), ({"x": deep(100_000)}, "deeper than 63 levels"),
 ])
 def test_b31_a_hit_that_no_reply_can_carry_is_refused_by_its_place(tmp_path: Path, hit: dict[Any, Any], words: str) -> None:
     with serving.runtime(tmp_path) as runtime:

@@ -81,8 +81,12 @@ class State:
 
     def has(self, wanted: Wanted) -> bool:
         """Tell whether a search finds here what it needs."""
-        return ((self.words is not None or not wanted.words) and (self.codes is not None or not wanted.dim)
+        return ((self.words is not None or not wanted.words) and (self.is_in(wanted.dim) or not wanted.dim)
                 and (self.signs is not None or not wanted.signs))
+
+    def is_in(self, dim: int) -> bool:
+        """Tell whether there are codes of this dimension; without a chunk, those of any dimension may have been read."""
+        return self.codes is not None and self.codes.dim == dim
 
 
 class Residents:
@@ -190,8 +194,8 @@ def _brought_up(connection: apsw.Connection, state: State | None, facts: Facts, 
     if wanted.words and state.words is None:
         room = limits.word_bytes - resident_words.size(len(state.rows))
         state = replace(state, words=ResidentWords.read(connection, state.rows, facts.generation, room))
-    if wanted.dim and state.codes is None:
-        state = replace(state, codes=ResidentCodes.read(connection, wanted.dim, state.rows))
+    if wanted.dim and not state.is_in(wanted.dim):
+        state = replace(state, codes=ResidentCodes.read(connection, wanted.dim, state.rows), signs=None)
     if wanted.signs and state.signs is None and state.codes is not None:
         state = replace(state, signs=Signs.of(state.codes))
     return state

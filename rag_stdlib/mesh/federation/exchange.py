@@ -18,9 +18,10 @@ It goes in the query map of ``rag.query_shard_v1``, so that a peer which knows n
     words      {"chunks", "terms", "holding": [one number for each term of the text]}
     by_vector, by_words   {"count", "total", "squares"}: scores in millionths; the latter two as decimal digits, being wider than 64 bits
     digests    the SHA-256 of texts, as hex digits
-    copies     {digest: [the paths of the chunks with this text]}
+    copies     [{"digest", "paths": [of chunks with this text], "left_out": how many paths are not named; not there: none}, …]
 
-What is sent is the sum over all shards, what is answered is the shard's own share (`rag_stdlib.index.collection`). A hybrid question takes
+What is sent is the sum over all shards, what is answered is the shard's own share (`rag_stdlib.index.collection`). A share has bounds, so
+that no shard makes sums that the others could not be sent: 2^44 chunks or terms, and no score above 10,000. A hybrid question takes
 the first three rounds, a lexical one the first and the third, and one by vectors none of them, since its scores compare as they are. The
 last one is asked of a shard whose hits end among hits that are equally good, of which it may hold copies beyond its end.
 """
@@ -28,6 +29,7 @@ last one is asked of a shard whose hits end among hits that are equally good, of
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -43,12 +45,20 @@ PLAIN: Final[Mapping[str, Any]] = {"v": VERSION}  # the statistics of hits from 
 MOST_DIGESTS: Final = 1_000
 
 _INT64: Final = 2**63 - 1
+_FLOAT: Final = sys.float_info.max
+_SHARE: Final = 2**44  # chunks or terms of one shard; half a million shards with as many add up to 64 bits
+_LARGEST: Final = 10_000 * 1_000_000  # millionths; BM25 of 64 terms in 2^63 chunks stays below
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _DIGITS: Final = re.compile(r"-?[0-9]{1,60}", re.ASCII)
 
 
 class Malformed(ValueError):  # noqa: N818 - a verdict on what a peer sent
-    """It is not of the form above; the text says where."""
+    """It is not of the form above; the text says where, and `refusal` is a shard's name for it."""
+
+    def __init__(self, words: str, refusal: str = "bad_params") -> None:
+        """Keep both."""
+        super().__init__(words)
+        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,7 @@ def read_asked(query: Mapping[str, object]) -> Asked:
     """
     text, mode = loose.text(query.get("text")), query.get("mode")
     if not text:
-        raise Malformed("text is missing")
+        raise Malformed("text is missing", "missing_text")
     named = None if mode is None else loose.text(mode)
     if mode is not None and named not in MODES:
         raise Malformed(f"mode is one of {', '.join(MODES)}")
@@ -127,21 +137,43 @@ def read_share(statistics: Mapping[str, object], terms: int | None = None) -> Sh
     """Read the statistics of an answer; `terms` is the number of terms that the text has, where that is known.
 
     Raises:
-        Malformed: another version or form.
+        Malformed: another version or form, or beyond the bounds of a share.
     """
+    return _parts(statistics, terms, _SHARE)
+
+
+def read_copies(statistics: Mapping[str, object]) -> dict[str, tuple[list[str], int]]:
+    """Read an answer about copies: by digest, paths and how many more there are; what is not of the form is left out."""
+    listed = statistics.get("copies")
+    found: dict[str, tuple[list[str], int]] = {}
+    for row in listed if isinstance(listed, (list, tuple)) else ():
+        digest, paths, more = (loose.field(row, name) for name in ("digest", "paths", "left_out"))
+        named = loose.text(digest)
+        if named is not None and isinstance(paths, (list, tuple)):
+            read = [path for path in map(loose.text, paths) if path is not None]
+            found[named] = read, more if type(more) is int and 0 < more <= _SHARE else 0
+    return found
+
+
+def _parts(statistics: Mapping[str, object], terms: int | None, most: int) -> Share:
+    """Read statistics whose counts are `most` at the most."""
     if statistics.get("v") != VERSION:
         raise Malformed(f"the statistics are not of version {VERSION}")
     words = statistics.get("words")
-    return Share(None if words is None else _collection(words, terms), *(
-        None if statistics.get(name) is None else _moments(name, statistics[name]) for name in ("by_vector", "by_words")))
+    return Share(None if words is None else _collection(words, terms, most), *(
+        None if statistics.get(name) is None else _moments(name, statistics[name], most) for name in ("by_vector", "by_words")))
 
 
 def _vector(given: object) -> tuple[float, ...] | None:
     if given is None:
         return None
-    if not isinstance(given, (list, tuple)) or not all(type(number) in (int, float) for number in given):
-        raise Malformed("vector is a list of numbers")
+    if not isinstance(given, (list, tuple)) or not all(map(_is_finite, given)):
+        raise Malformed("vector is a list of finite numbers")
     return tuple(map(float, given))
+
+
+def _is_finite(number: object) -> bool:
+    return type(number) in (int, float) and -_FLOAT <= number <= _FLOAT  # type: ignore[operator]
 
 
 def _topics(given: object) -> tuple[str, ...]:
@@ -161,18 +193,11 @@ def _exchange(given: object) -> Exchange | None:
     kind = loose.text(fields.get("round"))
     if kind not in get_args(Round):
         raise Malformed(f"the round is one of {', '.join(get_args(Round))}")
-    share = read_share(fields)
+    share = _parts(fields, None, _INT64)
     if kind in ("words", "hits") and share.words is None:
         raise Malformed("words are missing")
     digests = _digests(fields.get("digests")) if kind == "copies" else ()
     return Exchange(cast("Round", kind), share.words, share.by_vector, share.by_words, digests)
-
-
-def read_copies(statistics: Mapping[str, object]) -> dict[str, list[str]]:
-    """Read the paths of an answer about copies, by digest; what is not of the form is left out."""
-    listed = statistics.get("copies")
-    found = listed.items() if isinstance(listed, Mapping) else ()
-    return {str(digest): [path for path in map(loose.text, paths) if path is not None] for digest, paths in found if isinstance(paths, (list, tuple))}
 
 
 def _digests(given: object) -> tuple[str, ...]:
@@ -183,13 +208,13 @@ def _digests(given: object) -> tuple[str, ...]:
     return digests
 
 
-def _collection(given: object, terms: int | None) -> Collection:
+def _collection(given: object, terms: int | None, most: int) -> Collection:
     fields = _map("words", given)
-    chunks, length = (_count(name, fields.get(name)) for name in ("chunks", "terms"))
+    chunks, length = (_count(name, fields.get(name), most) for name in ("chunks", "terms"))
     listed = fields.get("holding")
     if not isinstance(listed, (list, tuple)):
         raise Malformed("holding is a list of counts")
-    holding = tuple(_count("holding", count) for count in listed)
+    holding = tuple(_count("holding", count, most) for count in listed)
     if any(count > chunks for count in holding):
         raise Malformed("a term is held by more chunks than there are")
     if terms is not None and len(holding) != terms:
@@ -197,10 +222,10 @@ def _collection(given: object, terms: int | None) -> Collection:
     return Collection(chunks, length, holding)
 
 
-def _moments(name: str, given: object) -> Moments:
+def _moments(name: str, given: object, most: int) -> Moments:
     fields = _map(name, given)
-    count, total, squares = _count("count", fields.get("count")), _integer("total", fields.get("total")), _integer("squares", fields.get("squares"))
-    if squares < 0 or total * total > count * squares:  # no numbers have such sums
+    count, total, squares = _count("count", fields.get("count"), most), _integer("total", fields.get("total")), _integer("squares", fields.get("squares"))
+    if not 0 <= squares <= count * _LARGEST**2 or total * total > count * squares:  # no such scores have these sums
         raise Malformed(f"{name} are the sums of no scores")
     return Moments(count, total, squares)
 
@@ -211,8 +236,8 @@ def _map(name: str, given: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", given)
 
 
-def _count(name: str, given: object) -> int:
-    if type(given) is not int or not 0 <= given <= _INT64:
+def _count(name: str, given: object, most: int) -> int:
+    if type(given) is not int or not 0 <= given <= most:
         raise Malformed(f"{name} is a count")
     return given
 

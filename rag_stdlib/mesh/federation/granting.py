@@ -13,8 +13,8 @@ from typing import Final, Protocol, runtime_checkable
 
 from rag_stdlib.mesh.errors import CallError, ServeRefused
 from rag_stdlib.mesh.federation.clock import Clock, Ending
-from rag_stdlib.mesh.federation.settings import Confidential, Settings
-from rag_stdlib.mesh.transport import Handler, Served, Transport
+from rag_stdlib.mesh.federation.settings import Settings
+from rag_stdlib.mesh.transport import Confidential, Handler, Served, Transport
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 

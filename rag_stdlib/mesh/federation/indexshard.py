@@ -7,12 +7,13 @@ advertise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from rag_stdlib.corpus import describe
 from rag_stdlib.effects import RAG_READ, authority, refusal
 from rag_stdlib.embed import boundary
+from rag_stdlib.embed.protocol import EmbedderIdentity
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.index import corpora, schema, search, served, shares
 from rag_stdlib.index.collection import Wider
@@ -34,13 +35,17 @@ from rag_stdlib.values import MAX_QUERY_BYTES, check_text
 LEXICAL: Final = Embedding("lexical", 1)  # what an index without vectors says it is of, as the contract has every shard name something
 MOST_HITS: Final = 1_000
 
-_TOPICS: Final = 100  # listed for people; the filter holds all of them
+_TOPICS: Final = 100  # listed for people, and none that is longer than so many characters; the filter holds all of them
+_TOPIC_CHARS: Final = 200
 _TERMS: Final = 2_000  # the most frequent ones, in the filter
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSummary:
-    """What a shard tells of its index: up to 100 of its topics, the filter, and a digest that changes when the index does ("": not known)."""
+    """What a shard tells of its index: up to 100 of its topics, the filter, and a digest that changes when the index does ("": not known).
+
+    Topics of more than 200 characters are in the filter only.
+    """
 
     topics: tuple[str, ...]
     bloom: bytes
@@ -56,8 +61,7 @@ def embedding_of(runtime: Runtime) -> Embedding:
     embedder = runtime.embedder
     if embedder is None:
         return LEXICAL
-    identity = boundary.identified(embedder)
-    return Embedding(describe.model_name(identity), identity.dim)
+    return _named(boundary.identified(embedder))
 
 
 class IndexShard:
@@ -83,7 +87,7 @@ class IndexShard:
         try:
             asked = read_asked(query)
         except Malformed as error:
-            raise Refusal(*("missing_text",) if str(error) == "text is missing" else ("bad_params", str(error))) from None
+            raise Refusal(error.refusal, str(error)) from None
         check_text("text", asked.text, MAX_QUERY_BYTES)
         with authority():
             forbidden = refusal("rag.query_shard", (RAG_READ,), self._runtime.config.grant)
@@ -100,8 +104,7 @@ class IndexShard:
         try:
             with self._runtime.store.snapshot(self._index) as snapshot:
                 if schema.stored_identity(snapshot.connection) is not None:
-                    identity = describe.identity_of(snapshot.connection, self._index, self._runtime.embedder)
-                    return Embedding(describe.model_name(identity), identity.dim)
+                    return _named(describe.identity_of(snapshot.connection, self._index, self._runtime.embedder))
         except Failure as failure:
             if failure.error.code != "index_missing":
                 raise
@@ -122,7 +125,7 @@ class IndexShard:
             if failure.error.code != "index_missing":
                 raise
             topics, terms, content = [], [], ""
-        return ShardSummary(tuple(topics[:_TOPICS]), Bloom.of(topics, terms).to_bytes(), content)
+        return ShardSummary(tuple(topic for topic in topics if len(topic) <= _TOPIC_CHARS)[:_TOPICS], Bloom.of(topics, terms).to_bytes(), content)
 
     def content(self) -> str:
         """Return the digest of what the index holds now; "" where it is not known, or where there is no index."""
@@ -139,13 +142,17 @@ class IndexShard:
         embedded = self._embedded(asked, mode)
         with self._runtime.store.snapshot(self._index) as snapshot:
             self._refuse_unfit(snapshot, asked, mode, embedded)
-            exchange = asked.exchange
-            if exchange is None or exchange.round == "hits":
-                return self._hits(snapshot, asked, top_k, mode, embedded)
-            if exchange.round == "copies":
-                sources = served.sources_of(snapshot.connection, exchange.digests, _filters(snapshot, asked.topics).doc_ids)
-                return Hits((), {**PLAIN, "copies": sources})
-            return Hits((), self._share(snapshot, asked, exchange, embedded).statistics())
+            found = self._found(snapshot, asked, top_k, mode, embedded)
+            identity = snapshot.facts.embedder if mode != "lexical" else None
+            return found if identity is None else replace(found, embedding=_named(identity))
+
+    def _found(self, snapshot: Snapshot, asked: Asked, top_k: int, mode: Mode, embedded: Vectors) -> Hits:
+        exchange = asked.exchange
+        if exchange is None or exchange.round == "hits":
+            return self._hits(snapshot, asked, top_k, mode, embedded)
+        if exchange.round == "copies":
+            return Hits((), {**PLAIN, "copies": _copies(snapshot, exchange.digests, asked.topics)})
+        return Hits((), self._share(snapshot, asked, exchange, embedded).statistics())
 
     def _embedded(self, asked: Asked, mode: Mode) -> Vectors:
         if mode == "lexical" or not asked.text.strip() or (asked.exchange is not None and asked.exchange.round == "copies"):
@@ -156,11 +163,11 @@ class IndexShard:
 
     def _refuse_unfit(self, snapshot: Snapshot, asked: Asked, mode: Mode, embedded: Vectors) -> None:
         facts = snapshot.facts
-        if mode == "lexical" or not facts.chunks:
+        if mode == "lexical":
             return
-        if facts.embedder is None or facts.vectors < facts.chunks:
+        if facts.chunks and (facts.embedder is None or facts.vectors < facts.chunks):
             raise fail("vectors_missing", path=self._index, missing=facts.chunks - facts.vectors, total=facts.chunks, given="the federation's embedding")
-        if asked.vector is not None and len(asked.vector) != facts.embedder.dim:
+        if asked.vector is not None and facts.embedder is not None and len(asked.vector) != facts.embedder.dim:
             raise Refusal("dimension_mismatch", f"expected {facts.embedder.dim} numbers, got {len(asked.vector)}")
         if embedded and asked.vector is None and self._runtime.embedder is not None:
             search.refuse_unfit(self._runtime.store, snapshot, self._index, self._runtime.embedder)
@@ -180,11 +187,24 @@ class IndexShard:
             if mode == "hybrid" and wider.moments is None:
                 raise Refusal("bad_params", "by_vector or by_words is missing")
         query = Query(top_k, mode, _filters(snapshot, asked.topics), limits=self._runtime.limits, distinct=True, wider=wider)
-        found = search.answers(snapshot, self._index, query, [asked.text], embedded)[0]
+        found = search.answers(snapshot, self._index, query, [asked.text], embedded if snapshot.facts.vectors else {})[0]
         sections = corpora.sections(snapshot.connection, list({chunk.doc_id for chunk in found.chunks}))
         hits = [_hit(chunk, shapes.hit(chunk, sections.get(chunk.doc_id), copies))
                 for chunk, copies in zip(found.chunks, found.copies, strict=True)]
         return Hits(replies.hits_within_bounds(hits)["hits"], PLAIN)
+
+
+def _named(identity: EmbedderIdentity) -> Embedding:
+    return Embedding(describe.model_name(identity), identity.dim)
+
+
+def _copies(snapshot: Snapshot, digests: Sequence[str], topics: Sequence[str]) -> list[dict[str, Any]]:
+    """Name the sources of texts, as many as a hit names and one more, which may be the hit's own; those beyond a reply's bounds are left out."""
+    most = shapes.MOST_ELSEWHERE + 1
+    found = served.sources_of(snapshot.connection, digests, _filters(snapshot, topics).doc_ids)
+    rows = [{"digest": digest, "paths": paths[:most], **({"left_out": len(paths) - most} if len(paths) > most else {})} for digest, paths in found.items()]
+    named: list[dict[str, Any]] = replies.hits_within_bounds(rows)["hits"]
+    return named
 
 
 def _filters(snapshot: Snapshot, topics: Sequence[str]) -> Filters:

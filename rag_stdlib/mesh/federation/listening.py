@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from rag_stdlib.mesh.errors import CallError
+from rag_stdlib.mesh.errors import CallError, TransportClosed
 from rag_stdlib.mesh.federation.clock import Clock, Ending
 from rag_stdlib.mesh.transport import Event, Subscription, Transport
 
@@ -38,11 +38,17 @@ class Listening:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
+        told = ""
         while not self._ending:
             try:
                 await self._listen()
+                told = ""
             except CallError as error:
-                _LOG.warning("no subscription to %s: %s", self._topic, error)
+                if str(error) != told:  # a mesh that is away says the same each second
+                    _LOG.warning("no subscription to %s: %s", self._topic, error)
+                told = str(error)
+                if isinstance(error, TransportClosed):  # which is for good
+                    self._ending.tell()
             except Exception:  # noqa: BLE001 - the loop goes on, whatever one attempt fails with
                 _LOG.exception("listening to %s failed", self._topic)
             self._tried.set()

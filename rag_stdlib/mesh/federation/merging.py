@@ -87,6 +87,8 @@ class ByStatistics:
         return [hit for *_, hit in sorted(placed, key=lambda triple: triple[:2])]
 
 
+_MOST_COPIES: Final = 2**44  # that a shard can have left out; sums of those are whole numbers to everyone
+
 BY_SCORE: Final = ByScore()
 BY_RANK: Final = ByRank()
 AS_ONE: Final = AsOne()
@@ -157,4 +159,4 @@ def _also_in(hit: Hit) -> list[str]:
 
 def _left_out(hit: Hit) -> int:
     count = hit.get("also_in_left_out")
-    return count if type(count) is int and count > 0 else 0
+    return count if type(count) is int and 0 < count <= _MOST_COPIES else 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rag_stdlib.contract.cbor import Value
-from rag_stdlib.mesh.errors import CallError, InvalidCall, ReplyRefused
+from rag_stdlib.mesh.errors import CallError, InvalidCall, ReplyRefused, words_of
 from rag_stdlib.mesh.federation import bloom
 from rag_stdlib.mesh.federation.clock import Clock, Deadline, Stragglers, within
 from rag_stdlib.mesh.federation.directory import Directory
@@ -161,11 +161,12 @@ class Asking:
 
     async def _reply(self, node: str, payload: Value, deadline: Deadline) -> object:
         place = self._place
-        if deadline.left <= 0:
+        left = deadline.left
+        if left <= 0:
             raise deadline.timeout
         if node == place.transport.node_id:
             return await place.responder.answer_here(payload)
-        return await pinned(place, place.settings.procedure, payload, node, deadline)
+        return await pinned(place, place.settings.procedure, payload, node, left)
 
     @property
     def _took(self) -> float:
@@ -190,14 +191,14 @@ async def learn(place: Place, nodes: Sequence[str], deadline: Deadline) -> None:
 
 async def _told(place: Place, procedure: str, node: str, deadline: Deadline) -> None:
     try:
-        place.directory.hear_summary(node, await pinned(place, procedure, {}, node, deadline))
-    except CallError as error:
-        _LOG.debug("the node %s did not tell its summary: %s", node, error)
+        place.directory.hear_summary(node, await pinned(place, procedure, {}, node, deadline.left))
+    except Exception as error:  # noqa: BLE001 - whatever asking one node fails with, it is that node that stays unheard
+        _LOG.debug("the node %s did not tell its summary: %s", node, words_of(error))
 
 
-async def pinned(place: Place, procedure: str, payload: Value, node: str, deadline: Deadline) -> Value:
-    """Call one node, and return what it answered; a reply that is not bound to it is refused."""
-    reply = await place.transport.call_pinned(procedure, payload, provider=node, timeout_s=deadline.left)
+async def pinned(place: Place, procedure: str, payload: Value, node: str, seconds: float) -> Value:
+    """Call one node, and return what it answers within so many seconds; a reply that is not bound to it is refused."""
+    reply = await place.transport.call_pinned(procedure, payload, provider=node, timeout_s=seconds)
     if not isinstance(reply, PinnedReply) or reply.provider != node:
         raise ReplyRefused("unbound_reply", f"the reply is not that of the node {node}")
     return reply.value

@@ -20,7 +20,7 @@ from rag_stdlib.errors import Failure
 from rag_stdlib.mesh.errors import HANDLER_ERROR, InvalidCall, PayloadRefused, ProviderError, Refusal
 from rag_stdlib.mesh.federation.clock import Clock
 from rag_stdlib.mesh.federation.granting import Granting, NotGranted
-from rag_stdlib.mesh.federation.payloads import ShardAnswer, ShardQuery, read_answer, read_query
+from rag_stdlib.mesh.federation.payloads import Embedding, ShardAnswer, ShardQuery, read_answer, read_query
 from rag_stdlib.mesh.federation.settings import Settings
 from rag_stdlib.mesh.procedures.refusals import refused
 from rag_stdlib.mesh.transport import Request, Transport
@@ -33,10 +33,14 @@ _LOG: Final = logging.getLogger("rag_stdlib")
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Hits of a shard together with its `statistics`, a map that a strategy of merging may use."""
+    """Hits of a shard together with its `statistics`, a map that a strategy of merging may use.
+
+    `embedding` is what the scores are of, where the search looks that up: an answer of another one than the federation's is refused.
+    """
 
     hits: Iterable[Mapping[str, Any]]
     statistics: Mapping[str, Any] | None = None
+    embedding: Embedding | None = None
 
 
 Search: TypeAlias = Callable[[dict[str, Any], int], "Iterable[Mapping[str, Any]] | Hits"]
@@ -149,6 +153,8 @@ def _searched(search: Search, asked: ShardQuery, settings: Settings) -> ShardAns
     try:
         found = search(dict(asked.query), asked.top_k)
         hits, statistics = (found.hits, found.statistics) if isinstance(found, Hits) else (found, None)
+        if isinstance(found, Hits) and found.embedding not in (None, settings.embedding):
+            raise Refusal("embedding_mismatch", f"what this shard searches is of {found.embedding} by now")
         if isinstance(hits, (str, bytes, Mapping)) or not isinstance(hits, Iterable):
             raise Refusal("malformed_hits", "the search of this shard gave no list of hits")
         if statistics is not None and not isinstance(statistics, Mapping):

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rag_stdlib.errors import fail
 from rag_stdlib.index.collection import Moments
 from rag_stdlib.mesh.errors import InvalidCall
-from rag_stdlib.mesh.federation.exchange import PLAIN, Asked, Exchange, Malformed, Round, Share, read_copies, read_share
+from rag_stdlib.mesh.federation.exchange import (
+    PLAIN,
+    Asked,
+    Exchange,
+    Malformed,
+    Round,
+    Share,
+    read_asked,
+    read_copies,
+    read_share,
+)
 from rag_stdlib.mesh.federation.indexshard import MOST_HITS
 from rag_stdlib.mesh.federation.judging import Answered, Failed, MalformedAnswer
 from rag_stdlib.mesh.federation.merging import AS_ONE, ByStatistics, also_in, text_digest
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=Any)
 
-_ROUNDS: Final[Mapping[Mode, tuple[Round, ...]]] = {"vector": ("hits",), "lexical": ("count", "hits"), "hybrid": ("count", "words", "hits")}
+_ROUNDS: Final[Mapping[Mode, tuple[Round, ...]]] = {"lexical": ("count", "hits"), "hybrid": ("count", "words", "hits")}
 
 
 def query_vector(runtime: Runtime, text: str) -> list[float]:
@@ -57,7 +67,8 @@ async def search(federation: Federation, text: str, *, mode: Mode, vector: Seque
         text: What to look for; blank text finds nothing.
         mode: How; ``lexical``, ``vector`` or ``hybrid``.
         vector: The text's embedding (`query_vector`), in the modes that need one.
-        topics: Only documents with one of these may answer; by default all.
+        topics: Only documents with one of these may answer; by default all. Scores are of the whole collection all the same, but for shards
+            that are passed by for their filters: these are not asked for their statistics either.
         top_k: How many hits to return, 1 to 1,000.
         timeout_ms: For all rounds together; the configuration's `query_timeout_ms` where none is given.
 
@@ -70,14 +81,26 @@ async def search(federation: Federation, text: str, *, mode: Mode, vector: Seque
         NoShards: the shards could not be listed.
         NotConfigured: what it says.
     """
-    if mode not in MODES:
-        raise InvalidCall(f"a mode is one of {', '.join(MODES)}, not {mode!r}")
-    if (vector is None) != (mode == "lexical"):
-        raise InvalidCall(f"a search in mode {mode} takes {'no vector' if mode == 'lexical' else 'a vector'}")
     if type(top_k) is not int or not 1 <= top_k <= MOST_HITS:
         raise InvalidCall(f"top_k is a whole number from 1 to {MOST_HITS:,}")
-    asked = Asked(text, mode, None if vector is None else tuple(vector), tuple(topics))
-    return await _Search(federation.place, asked, top_k, timeout_ms).answer()
+    place = federation.place
+    asked = _asked(text, mode, vector, (topics,) if isinstance(topics, str) else topics, place.settings.embedding.dim)
+    return await _Search(place, asked, top_k, timeout_ms).answer()
+
+
+def _asked(text: str, mode: Mode, vector: Sequence[float] | None, topics: Sequence[str], dim: int) -> Asked:
+    """Make the question, as every shard is going to read it; `dim` is what a vector has to have."""
+    if mode not in MODES:
+        raise InvalidCall(f"a mode is one of {', '.join(MODES)}, not {mode!r:.100}")
+    if (vector is None) != (mode == "lexical"):
+        raise InvalidCall(f"a search in mode {mode} takes {'no vector' if mode == 'lexical' else 'a vector'}")
+    try:
+        asked = read_asked(Asked(text if text != "" else " ", mode, None if vector is None else tuple(vector), tuple(topics)).query())
+    except (Malformed, TypeError) as error:
+        raise InvalidCall(str(error)) from None
+    if asked.vector is not None and len(asked.vector) != dim:
+        raise InvalidCall(f"the federation's embedding has {dim} numbers, and the vector {len(asked.vector)}")
+    return asked
 
 
 class _Search:
@@ -136,10 +159,14 @@ class _Search:
             return answer
         payload = self._payload(Exchange("copies", digests=tuple(sorted({digest for digests in wanted.values() for digest in digests}))))
         paths: dict[str, set[str]] = {}
+        left_out: dict[str, int] = {}
         for outcome in await self._asking.round(sorted(wanted), payload):
-            for digest, more in read_copies((isinstance(outcome, Answered) and outcome.statistics) or {}).items():
-                paths.setdefault(digest, set()).update(more if digest in wanted[outcome.node] else ())
-        return replace(answer, hits=tuple(also_in(hit, paths.get(text_digest(hit) or "", ())) for hit in answer.hits))
+            for digest, (more, unnamed) in read_copies((isinstance(outcome, Answered) and outcome.statistics) or {}).items():
+                if digest in wanted[outcome.node]:
+                    paths.setdefault(digest, set()).update(more)
+                    left_out[digest] = left_out.get(digest, 0) + unnamed
+        found = {digest: (some, left_out[digest]) for digest, some in paths.items()}
+        return replace(answer, hits=tuple(also_in(hit, *found.get(text_digest(hit) or "", ((), 0))) for hit in answer.hits))
 
     def _beyond(self, answered: Answered, hits: Sequence[Hit]) -> set[str]:
         """Return the digests of hits that are as good as the last of a shard, which has answered as many as it may, and not these."""
@@ -150,10 +177,10 @@ class _Search:
         return {digest for digest in found - its_own if digest is not None}
 
     def _shares(self, kind: Round, outcomes: Iterable[Answered | Failed]) -> dict[str, Share]:
-        """Read what shards add to the statistics; the others are done with."""
+        """Read what shards add to the statistics; the others are done with, those that know of no exchange with their hits."""
         shares: dict[str, Share] = {}
         for outcome in outcomes:
-            if isinstance(outcome, Failed) or (outcome.statistics is None and kind == "count"):
+            if isinstance(outcome, Failed) or (kind == "count" and "v" not in (outcome.statistics or {})):
                 self._outcomes.append(outcome)
                 continue
             share = self._share(kind, outcome)

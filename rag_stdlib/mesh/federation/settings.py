@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, cast, get_args
+from typing import Final, cast, get_args
 
 from rag_stdlib.contract import loose
 from rag_stdlib.mesh.errors import InvalidCall
 from rag_stdlib.mesh.federation import names
 from rag_stdlib.mesh.federation.failures import ConfidentialityRefused, InvalidOptions
 from rag_stdlib.mesh.federation.payloads import Embedding
-from rag_stdlib.mesh.transport import checked_topic
-
-Confidential: TypeAlias = Literal["off", "preferred", "required"]
+from rag_stdlib.mesh.transport import Confidential, checked_topic
 
 QUERY_TIMEOUT_MS: Final = 1_500
 GRANT_RETRY_MS: Final = 30_000

@@ -254,6 +254,8 @@ class Federation:
             if was_told:
                 await _leave(before, self._clock)
             await self._responder.stop_serving()
+        elif before is not None and before.settings.confidential != made.confidential:
+            await self._stop_telling()
         directory = Directory(self._clock, made.stale_s) if before is None or moved else before.directory
         directory.stale_s = made.stale_s
         self._place = Place(transport, made, directory, self._responder, self._clock, self._stragglers)
@@ -278,14 +280,17 @@ class Federation:
                 await self._telling.start()
 
     async def _stop_publishing(self) -> None:
-        if self._telling is not None:
-            await self._telling.stop()
-            self._telling = None
+        await self._stop_telling()
         if self._publishing is not None:
             await self._publishing.stop()
             self._publishing = None
         if self._place is not None:
             self._place.directory.drop_own()
+
+    async def _stop_telling(self) -> None:
+        before, self._telling = self._telling, None
+        if before is not None:
+            await before.stop()
 
     async def _stop_listening(self) -> None:
         listening, self._listening = self._listening, ()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rag_stdlib.contract.cbor import MAX_ITEMS, Value
+from rag_stdlib.contract.cbor import Value
 from rag_stdlib.mesh.errors import Refusal
+from rag_stdlib.mesh.wire import PAYLOAD_ITEMS
 
 MAX_BYTES: Final = 16 * 1024 * 1024 - 256 * 1024  # the mesh's frame holds 16 MiB less one byte, its own keys and signatures among them
 MAX_HITS_BYTES: Final = 8 * 1024 * 1024  # of an answer, which nobody reads whole; a document may need the whole frame
-MAX_HITS_ITEMS: Final = MAX_ITEMS - 64  # values and keys of an answer's hits; the rest of it is a handful
+MAX_HITS_ITEMS: Final = PAYLOAD_ITEMS - 64  # values and keys of an answer's hits; the rest of it is a handful
 _HEAD: Final = 5  # a head of CBOR for lengths below 2^32
 _NUMBER: Final = 9
 
@@ -59,7 +60,7 @@ def within_bounds(reply: Any) -> Value:  # noqa: ANN401 - as above
     taken = size(reply)
     if taken > MAX_BYTES:
         raise Refusal("payload_too_large", f"the reply would have {taken:,} bytes, of at most {MAX_BYTES:,}; ask for less")
-    if taken > MAX_ITEMS and items(reply) > MAX_ITEMS:  # an item is a byte at least
-        raise Refusal("payload_too_large", f"the reply would hold more than {MAX_ITEMS:,} values; ask for less")
+    if taken > PAYLOAD_ITEMS and items(reply) > PAYLOAD_ITEMS:  # an item is a byte at least
+        raise Refusal("payload_too_large", f"the reply would hold more than {PAYLOAD_ITEMS:,} values; ask for less")
     found: Value = reply
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 from embedder_double import EmbedderDouble
 from search_oracle import MODES, PATH, Hit, Stored, agree, both, hits, in_memory
@@ -31,6 +32,8 @@ from rag_stdlib import (
     rag_query,
 )
 from rag_stdlib.index import vecread
+from rag_stdlib.index.filters import NO_FILTERS
+from rag_stdlib.index.ranking import Question, rankings
 from rag_stdlib.index.resident import cache
 from rag_stdlib.index.resident.cache import RESIDENTS, Limits
 from rag_stdlib.index.resident.codes import ResidentCodes
@@ -56,6 +59,23 @@ def fill(root: Path, embedder: EmbedderDouble, count: int = 40, path: str = PATH
                  for number in range(count)]
     with Runtime(Config(), root=root, embedder=embedder):
         assert rag_ingest_many(path, documents, 400).is_ok
+
+
+# --- what an empty index is asked ---
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_a_vector_of_another_length_leaves_nothing_in_memory_that_later_searches_fail_of(tmp_path: Path, mode: Any) -> None:
+    embedder = EmbedderDouble(DIM)
+    with Runtime(Config(), root=tmp_path, embedder=embedder) as runtime:
+        rag_ingest(PATH, "d", "s", "alpha", 100).unwrap()
+        rag_delete(PATH, "d").unwrap()
+        for dim in (DIM - 1, DIM):
+            with runtime.store.snapshot(PATH) as snapshot:
+                question = Question((), np.full(dim, 1.0 / np.sqrt(dim), np.float32))
+                (found,) = (len(ranking.best(3).rows) for ranking in rankings(snapshot, [question], mode, NO_FILTERS, runtime.limits))
+            assert found == 0
+        rag_ingest(PATH, "d", "s", "alpha", 100).unwrap()
+        assert [chunk.doc_id for chunk in rag_query(PATH, "alpha", 9, QueryOptions(mode=mode)).unwrap()] == ["d"]
 
 
 # --- bounds ---

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fed_mesh import Shards
+from fed_mesh import Shards, settle
 
 from rag_stdlib import Runtime, SourceDocument, rag_ingest_many
 from rag_stdlib.mesh.federation.indexshard import IndexShard
@@ -18,6 +18,7 @@ from rag_stdlib.result import Ok
 WORDS = ["raven", "owl", "the", "of", "wren", "heron", "naïve", "東京都", "京都", "km²", "plover", "a1", "teal", "ibis", "ruff"]
 QUERIES = ["raven owl", "the of the", "naïve 京", "東京都", "plover of a teal", "nothing of it", "ibis", "!!"]
 DIM = 24
+PARTS = ["11" * 32, "22" * 32, "33" * 32]
 
 
 def documents(count: int, seed: int = 7) -> dict[str, str]:
@@ -61,3 +62,27 @@ async def index_shard(mesh: Shards, node_id: str, runtime: Runtime, index: str, 
     await member.register_responder(shard)
     await member.advertise(summary.topics, summary.bloom)
     return member
+
+
+def wrapped(runtime: Runtime, index: str, when: str, then: Callable[[], Any]) -> Callable[[dict[str, Any], int], Any]:
+    """A shard that does as it should until a round, and then something else."""
+    shard = IndexShard(runtime, index)
+
+    def answer(query: dict[str, Any], top_k: int) -> Any:
+        if query.get("exchange", {}).get("round") == when:
+            return then()
+        return shard(query, top_k)
+
+    return answer
+
+
+async def with_a_bad_one(mesh: Shards, runtime: Runtime, search_: Any) -> Federation:
+    """Two good shards and a third that is not."""
+    for number in (0, 1):
+        member = await index_shard(mesh, PARTS[number], runtime, f"{number}.db")
+    bad = await mesh.member(mesh.node(PARTS[2]), member.place.settings.embedding, shard_id="bad")
+    await bad.register_responder(search_)
+    await bad.advertise()
+    asker = await mesh.member(mesh.node("ee" * 32), member.place.settings.embedding)
+    await settle()
+    return asker

@@ -82,6 +82,11 @@ class StillClock:
         finally:
             self._sleepers.remove(sleeper)
 
+    @property
+    def sleepers(self) -> int:
+        """How many wait for time to pass."""
+        return len(self._sleepers)
+
     async def advance(self, seconds: float) -> None:
         """Let time pass, waking each sleeper at its own time."""
         await settle()

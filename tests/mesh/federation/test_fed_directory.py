@@ -284,6 +284,37 @@ def test_a_subscription_that_fails_is_tried_again(error: Exception, run: Run, ca
     assert SUMMARIZED in caplog.text
 
 
+def test_what_a_subscription_fails_of_is_told_once_until_it_is_something_else(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        clock = StillClock()
+        async with Shards(clock) as mesh:
+            node = mesh.node(ME)
+            node.no_subscription = RelayError("overloaded")
+            await mesh.member(node)
+            await clock.advance(3.0)
+            node.no_subscription = RelayError("unreachable")
+            await clock.advance(3.0)
+            node.no_subscription = None
+            await clock.advance(1.0)
+
+    run(body())
+    told = [record.getMessage() for record in caplog.records if WITHDRAWN in record.getMessage()]
+    assert [message.rpartition(" ")[2] for message in told] == ["overloaded", "unreachable"]
+
+
+def test_nobody_listens_on_over_a_transport_that_is_closed(run: Run) -> None:
+    async def body() -> None:
+        clock = StillClock()
+        async with Shards(clock) as mesh:
+            node, member = await mesh.asker()
+            await node.close()
+            await clock.advance(1.5)
+            assert clock.sleepers == 0
+            await member.close()
+
+    run(body())
+
+
 def test_what_cannot_be_unsubscribed_holds_nothing_up(run: Run) -> None:
     async def body() -> None:
         async with Shards(StillClock()) as mesh:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fed_answers import failures, nodes
-from fed_indexes import DIM, QUERIES, as_bytes, deal, documents, fill, index_shard, plain
+from fed_indexes import (
+    DIM,
+    PARTS,
+    QUERIES,
+    as_bytes,
+    deal,
+    documents,
+    fill,
+    index_shard,
+    plain,
+    with_a_bad_one,
+    wrapped,
+)
 from fed_mesh import MINILM, ErlangPeer, Run, Shards, finding, hit, settle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,7 +43,6 @@ from rag_stdlib.mesh.procedures.answering import answer_query
 from rag_stdlib.mesh.provider import Provider
 from rag_stdlib.records import Mode
 
-PARTS = ["11" * 32, "22" * 32, "33" * 32]
 ELSE = "44" * 32
 MODES: list[Mode] = ["vector", "lexical", "hybrid"]
 
@@ -178,30 +189,6 @@ def test_another_embedding_is_never_asked_and_leaves_the_others_answer_as_it_is(
 
     run(body())
     assert calls == []
-
-
-def wrapped(runtime: Runtime, index: str, when: str, then: Callable[[], Any]) -> Callable[[dict[str, Any], int], Any]:
-    """A shard that does as it should until a round, and then something else."""
-    shard = IndexShard(runtime, index)
-
-    def answer(query: dict[str, Any], top_k: int) -> Any:
-        if query.get("exchange", {}).get("round") == when:
-            return then()
-        return shard(query, top_k)
-
-    return answer
-
-
-async def with_a_bad_one(mesh: Shards, runtime: Runtime, search_: Any) -> Federation:
-    """Two good shards and a third that is not."""
-    for number in (0, 1):
-        member = await index_shard(mesh, PARTS[number], runtime, f"{number}.db")
-    bad = await mesh.member(mesh.node(PARTS[2]), member.place.settings.embedding, shard_id="bad")
-    await bad.register_responder(search_)
-    await bad.advertise()
-    asker = await mesh.member(mesh.node("ee" * 32), member.place.settings.embedding)
-    await settle()
-    return asker
 
 
 MANGLED: list[Any] = [
