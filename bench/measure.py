@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
@@ -19,6 +20,11 @@ def median_seconds(work: Callable[[], object], runs: int = 5) -> float:
         work()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that so large a share, above 0 to 1, of the values does not exceed."""
+    return sorted(values)[math.ceil(len(values) * share) - 1]
 
 
 @dataclass(slots=True)

@@ -1,12 +1,11 @@
 """corvid.toml -> `Config`, strictly.
 
-Read are ``[io]``, ``[rag]``, ``[corpus]`` and ``[effects]``; sections that belong to Corvid's own compiler are let be. An unknown
-section or key, a wrong type or value, or malformed TOML is one `Failure` that names the line and the nearest right name.
+Read are ``[io]``, ``[rag]``, ``[corpus]``, ``[mesh]`` and ``[effects]``; sections that belong to Corvid's own compiler are let be.
+An unknown section or key, a wrong type or value, or malformed TOML is one `Failure` that names the line and the nearest right name.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -14,10 +13,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
+from rag_stdlib.configkeys import Key, nearest, problem
 from rag_stdlib.effects import EFFECTS
 from rag_stdlib.errors import Failure, fail
+from rag_stdlib.meshconfig import KEYS as MESH_KEYS
+from rag_stdlib.meshconfig import MeshConfig, mesh_config
 from rag_stdlib.records import MODES, PROVIDERS, Mode, Provider
 
 if sys.version_info >= (3, 11):
@@ -34,41 +36,30 @@ REGIMES: Final[tuple[Regime, ...]] = ("pinned", "head")
 
 _CORVID_SECTIONS: Final = ("http", "mcp", "run", "package", "package-policy", "dependencies", "effect-system")
 
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """One key: its Python type, the words it may be, whether it may be blank, and the range of a number."""
-
-    kind: type
-    words: tuple[str, ...] = ()
-    blank: bool = False
-    least: float | None = None
-    most: float | None = None
-
-
-_SECTIONS: Final[dict[str, dict[str, _Key]]] = {
-    "io": {"root": _Key(str)},
+_SECTIONS: Final[dict[str, dict[str, Key]]] = {
+    "io": {"root": Key(str)},
     "rag": {
-        "embedder": _Key(str, words=PROVIDERS),
-        "model": _Key(str),
-        "endpoint": _Key(str),
-        "mode": _Key(str, words=MODES),
-        "dim": _Key(int, least=1, most=16_384),
-        "timeout_s": _Key(float, least=0.001, most=86_400),
-        "max_batch": _Key(int, least=1, most=2_048),
-        "query_prefix": _Key(str, blank=True),
-        "passage_prefix": _Key(str, blank=True),
-        "vector_memory_mb": _Key(int, least=1, most=1_048_576),
-        "lexical_memory_mb": _Key(int, least=1, most=1_048_576),
+        "embedder": Key(str, words=PROVIDERS),
+        "model": Key(str),
+        "endpoint": Key(str),
+        "mode": Key(str, words=MODES),
+        "dim": Key(int, least=1, most=16_384),
+        "timeout_s": Key(float, least=0.001, most=86_400),
+        "max_batch": Key(int, least=1, most=2_048),
+        "query_prefix": Key(str, blank=True),
+        "passage_prefix": Key(str, blank=True),
+        "vector_memory_mb": Key(int, least=1, most=1_048_576),
+        "lexical_memory_mb": Key(int, least=1, most=1_048_576),
     },
     "corpus": {
-        "list": _Key(str),
-        "regime": _Key(str, words=REGIMES),
-        "max_repo_mb": _Key(int, least=1, most=1_048_576),
-        "max_file_mb": _Key(int, least=1, most=15),
-        "fetch_timeout_s": _Key(float, least=1, most=86_400),
+        "list": Key(str),
+        "regime": Key(str, words=REGIMES),
+        "max_repo_mb": Key(int, least=1, most=1_048_576),
+        "max_file_mb": Key(int, least=1, most=15),
+        "fetch_timeout_s": Key(float, least=1, most=86_400),
     },
-    "effects": {"grant": _Key(list, words=tuple(sorted(EFFECTS)))},
+    "mesh": MESH_KEYS,
+    "effects": {"grant": Key(list, blank=True, words=tuple(sorted(EFFECTS)))},
 }
 
 
@@ -95,9 +86,9 @@ class RagConfig:
         """Check every value that is set, and settle the mode."""
         for name, key in _SECTIONS["rag"].items():
             value = getattr(self, name)
-            problem = _problem(key, value) if value is not None else ""
-            if problem:
-                raise fail("config_invalid", where="RagConfig", detail=f"{name} {problem}")
+            found = problem(key, value) if value is not None else ""
+            if found:
+                raise fail("config_invalid", where="RagConfig", detail=f"{name} {found}")
         if self.mode is None:
             object.__setattr__(self, "mode", "hybrid" if self.embedder else "lexical")
 
@@ -123,6 +114,7 @@ class Config:
     root: str | None = None
     rag: RagConfig = field(default_factory=RagConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
     grant: frozenset[str] = frozenset(EFFECTS)
     file: str | None = None
     openai_key: str | None = field(default=None, repr=False)
@@ -168,6 +160,7 @@ def load_config(file: str | Path | None = None, *, env: Mapping[str, str] | None
         root=_root_of(data, path.absolute().parent, environment, here),
         rag=rag,
         corpus=CorpusConfig(**data.get("corpus", {})),
+        mesh=mesh_config(data.get("mesh", {}), path.absolute().parent),
         grant=frozenset(EFFECTS if granted is None else granted),
         file=str(path.absolute()),
         openai_key=_openai_key(rag, environment),
@@ -220,64 +213,22 @@ def _invalid(text: str, name: str, section: str, key: str | None, detail: str) -
     return fail("config_invalid", where=f"{name} line {_line_of(text, section, key)}", detail=detail)
 
 
-def _nearest(word: str, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f" (there are: {', '.join(known)})"
-
-
 def _check_names(data: dict[str, Any], text: str, name: str) -> None:
     for section, table in data.items():
         if section in _CORVID_SECTIONS:
             continue
         known = _SECTIONS.get(section)
         if known is None:
-            raise _invalid(text, name, section, None, f"unknown section [{section}]{_nearest(section, tuple(_SECTIONS))}")
+            raise _invalid(text, name, section, None, f"unknown section [{section}]{nearest(section, tuple(_SECTIONS))}")
         if not isinstance(table, dict):
             raise _invalid(text, name, section, None, f"[{section}] must be a table")
         for key, value in table.items():
             if key not in known:
-                detail = f"unknown key {key!r} in [{section}]{_nearest(key, tuple(known))}"
+                detail = f"unknown key {key!r} in [{section}]{nearest(key, tuple(known))}"
                 raise _invalid(text, name, section, key, detail)
-            problem = _problem(known[key], value)
-            if problem:
-                raise _invalid(text, name, section, key, f"[{section}] {key} {problem}")
-
-
-def _problem(key: _Key, value: object) -> str:
-    """Say what is wrong with a value, or return an empty string."""
-    if key.kind is list:
-        return _list_problem(key, value)
-    wanted = (int, float) if key.kind is float else key.kind
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        name = {str: "a string", int: "a whole number", float: "a number"}[key.kind]
-        return f"must be {name}, not {_toml_name(value)}"
-    if isinstance(value, str):
-        return _string_problem(key, value)
-    if key.least is not None and key.most is not None and not key.least <= cast("float", value) <= key.most:
-        return f"must lie between {key.least:g} and {key.most:g}, not {value}"
-    return ""
-
-
-def _string_problem(key: _Key, value: str) -> str:
-    if key.words and value not in key.words:
-        return f"is {value!r}{_nearest(value, key.words)}"
-    if "\0" in value:
-        return "must not hold U+0000"
-    return "" if key.blank or value.strip() else "must not be empty"
-
-
-def _list_problem(key: _Key, value: object) -> str:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return f"must be a list of strings, not {_toml_name(value)}"
-    for item in value:
-        if item not in key.words:
-            return f"names {item!r}{_nearest(item, key.words)}"
-    return ""
-
-
-def _toml_name(value: object) -> str:
-    names = {bool: "a boolean", int: "a whole number", float: "a float", str: "a string", list: "a list", dict: "a table"}
-    return names.get(type(value), "a date or time")
+            found = problem(known[key], value)
+            if found:
+                raise _invalid(text, name, section, key, f"[{section}] {key} {found}")
 
 
 def _rag_config(table: dict[str, Any] | None, text: str, name: str) -> RagConfig:

@@ -115,6 +115,10 @@ _ROWS: Final = (
               "A read, write or lock call failed below SQLite."),
     ErrorSpec("sqlite_unfit", "operator", "this SQLite ({version}) cannot serve an index: {detail}",
               "The SQLite library lacks FTS5 or cannot load sqlite-vec."),
+    ErrorSpec("index_exists", "caller", "there is a file {path!r} already, and no new index takes its place; move it away, or choose another folder",
+              "A command that makes new index files never writes over one."),
+    ErrorSpec("index_is_shard", "operator", "the index {path!r} is shard {shard} of a larger one: {why}",
+              "A shard holds a part of the documents, and no repository whole."),
     # --- vectors and embedders ---
     ErrorSpec("embedding_mismatch", "operator",
               "the index {path!r} holds vectors of {stored}; the configured embedder is {given}; "
@@ -199,6 +203,8 @@ _ROWS: Final = (
     ErrorSpec("mesh_not_installed", "operator", "a node on the mesh needs macula-py, which cannot be used here: {detail}; "
               "install it with: pip install 'rag-stdlib[mesh]'",
               "An optional part is not installed. It needs Python 3.11 and one of the platforms macula-py has a wheel for."),
+    ErrorSpec("certificate_invalid", "caller", "what is to be certified is no certificate at {where}",
+              "A certificate is issued only where its own verification would not refute it (docs/certificate.md)."),
     # --- configuration and authority ---
     ErrorSpec("root_unconfigured", "operator",
               "no [io] root is configured, so every path is refused; "

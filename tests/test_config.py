@@ -11,9 +11,11 @@ import pytest
 from rag_stdlib import config as config_module
 from rag_stdlib.config import Config, CorpusConfig, RagConfig, find_config, load_config
 from rag_stdlib.errors import Failure
+from rag_stdlib.meshconfig import MeshConfig, Station
 from rag_stdlib.result import RagError
 
 EXAMPLE = Path(__file__).parents[1] / "corvid.toml.example"
+NODE = "0a" * 32
 KEY = {"OPENAI_API_KEY": "sk-canary-0123456789"}
 GOOD = {
     "io": {"root": '"data"'},
@@ -21,6 +23,9 @@ GOOD = {
             "max_batch": "3", "query_prefix": '""', "passage_prefix": '"passage: "', "vector_memory_mb": "7",
             "lexical_memory_mb": "8"},
     "corpus": {"list": '"repos.json"', "regime": '"head"', "max_repo_mb": "5", "max_file_mb": "2", "fetch_timeout_s": "3.5"},
+    "mesh": {"key": '"node.key"', "seeds": f'["{NODE}@h:1"]', "realm": '"io.x"', "realm_key": '"realm.key"', "org": '"acme"', "shard_id": '"s"',
+             "profile": '"pq_pure"', "query_timeout_ms": "1", "grant_retry_ms": "2", "summary_republish_ms": "3", "confidential": '"off"',
+             "serve": '["shard"]', "operators": f'["{NODE}"]', "deposits": '"open"'},
     "effects": {"grant": '["rag_read"]'},
 }
 
@@ -45,6 +50,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert load(tmp_path, text) == Config(
         root=str(tmp_path / "data"), grant=frozenset({"rag_read"}), file=str(tmp_path / "corvid.toml"),
         corpus=CorpusConfig("repos.json", "head", max_repo_mb=5, max_file_mb=2, fetch_timeout_s=3.5),
+        mesh=MeshConfig(str(tmp_path / "node.key"), (Station("h", 1, NODE),), "io.x", str(tmp_path / "realm.key"), "acme", "s", "pq_pure", 1, 2, 3,
+                        "off", ("shard",), (NODE,), "open"),
         rag=RagConfig(embedder="ollama", model="m", endpoint="https://h:1/v1", mode="vector", dim=8, timeout_s=2.5, max_batch=3,
                       query_prefix="", passage_prefix="passage: ", vector_memory_mb=7, lexical_memory_mb=8))
 
@@ -103,7 +110,7 @@ def test_a_value_outside_its_range_is_refused_at_its_line(tmp_path: Path, line: 
 @pytest.mark.parametrize(("text", "number", "words"), [
     ("[oi]\nroot = '.'", 1, "unknown section [oi]; did you mean 'io'?"),
     ("[io]\nroot = '.'\n[ragg]\nembedder = 'local'", 3, "did you mean 'rag'?"),
-    ("\n[observability]\nx = 1", 2, "unknown section [observability] (there are: io, rag, corpus, effects)"),
+    ("\n[observability]\nx = 1", 2, "unknown section [observability] (there are: io, rag, corpus, mesh, effects)"),
     ("title = 'x'", 1, "unknown section [title]"),
     ("[io]\n\nroots = '.'", 3, "unknown key 'roots' in [io]; did you mean 'root'?"),
     ("[rag]\nembedder = 'local'\nmodell = 'x'", 3, "did you mean 'model'?"),
@@ -285,9 +292,10 @@ def test_each_optional_line_of_the_example_loads_when_it_is_uncommented(tmp_path
     read = load(tmp_path, text, KEY)
     default = load(tmp_path, EXAMPLE.read_text(encoding="utf-8"))
     part = {"io": "root", "effects": "grant"}.get(section)
-    inner = section if section == "corpus" else "rag"
+    inner = section if section in ("corpus", "mesh") else "rag"
     value = getattr(read, part) if part else getattr(getattr(read, inner), key)
-    if key in {"embedder", "model", "endpoint", "dim", "max_batch"}:
+    without_default = {"embedder", "model", "endpoint", "dim", "max_batch", "key", "seeds", "realm", "realm_key", "org", "shard_id", "confidential", "operators"}
+    if key in without_default:
         assert value, "an example of a key without a default"
     else:
         assert value == (getattr(default, part) if part else getattr(getattr(default, inner), key)), "what is commented out is the default"

@@ -56,10 +56,13 @@ def status(context: typer.Context, index: Index, list_file: ListFile = None, as_
 def _rows(runtime: Runtime, index: str, listed: Sequence[ListedRepo]) -> Iterator[dict[str, Any]]:
     """Give a row for each repository of the list, then for each that is served all the same."""
     from rag_stdlib.index import corpora as tables
+    from rag_stdlib.index import sharding
 
     with runtime.store.reading_if_any(index) as connection:
         if connection is None:
             note(f"there is no index {index!r} yet")
+        else:
+            sharding.refuse_shard(connection, index, "it holds a part of each repository, whatever the list says; ask for the whole index")
         served = [repo.id for repo in tables.repos(connection)] if connection is not None else []
         states = {repo_id: tables.state(connection, repo_id) for repo_id in served} if connection is not None else {}
     for repo in listed:

@@ -12,10 +12,12 @@ import typer
 from rag_stdlib import __version__
 from rag_stdlib.cli.frame import AsJson, State, command, show_json
 from rag_stdlib.cli.manage import held
+from rag_stdlib.cli.meshnode import node_of
 from rag_stdlib.cli.paths import below_root
-from rag_stdlib.cli.terminal import clean, flush, show, styled
+from rag_stdlib.cli.terminal import clean, flush, plural, show, styled
 from rag_stdlib.config import Config, load_config
 from rag_stdlib.errors import Failure
+from rag_stdlib.meshconfig import MeshConfig
 from rag_stdlib.result import Err
 from rag_stdlib.runtime import Runtime
 from rag_stdlib.tools import rag_stats
@@ -27,7 +29,7 @@ _Line = tuple[bool, str, str]
 def doctor(context: typer.Context,
            index: Annotated[str | None, typer.Argument(metavar="[INDEX]", help="Also look at this index.")] = None,
            as_json: AsJson = False) -> None:
-    """Check the installation, the configuration, the root and the embedder; exit 1 if anything fails."""
+    """Check the installation, the configuration, the root, the embedder, and [mesh] where there is one; exit 1 if anything fails."""
     findings: list[_Line] = []
     for finding in _findings(context, index):
         findings.append(finding)
@@ -58,6 +60,8 @@ def _findings(context: typer.Context, index: str | None) -> Iterator[_Line]:
     with Runtime(config) as runtime:
         yield _tried("root", lambda: _root(runtime))
         yield _tried("embedder", lambda: _embedder(runtime, config))
+        if config.mesh != MeshConfig():
+            yield _tried("mesh", lambda: _mesh(config))
         if index is not None:
             yield _tried("index", lambda: _index(runtime, index))
 
@@ -116,6 +120,15 @@ def _embedder(runtime: Runtime, config: Config) -> str:
         raise fail("embedder_reply", provider=config.rag.embedder, where="", detail="; ".join(problems))
     where = "remote" if embedder.remote else "on this machine"
     return f"{embedder.identity().describe()} ({where}), mode {runtime.mode}"
+
+
+def _mesh(config: Config) -> str:
+    """See that a node could link as [mesh] says; no station is asked."""
+    from importlib.metadata import version
+
+    node = node_of(config)
+    stations = plural(len(node.config.seeds), "stations")
+    return f"node {node.key.node_id} ({node.key.profile}), {node.org} in {node.realm}, {stations}, macula-py {version('macula-py')}"
 
 
 def _index(runtime: Runtime, index: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Final
 from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
-_ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "doctor",
-                 "add", "sync", "status", "describe", "hash", "sign", "record", "replay", "test", "trace", "list", "show", "verify", "seal", "diff", "export-otel")
+_ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "doctor",
+                 "key", "serve", "query", "add", "sync", "status", "providers", "describe", "hash", "sign", "split", "of", "record", "replay", "test", "trace", "list", "show", "verify", "seal", "diff", "export-otel")
 _WORDS: Final = "rag_stdlib.words"  # of the command behind --
 
 
@@ -46,7 +46,7 @@ class Command(TyperCommand):
         params = self.get_params(ctx)
         arguments = [(str(param.metavar).strip("[]"), str(getattr(param, "help", ""))) for param in params
                      if param.param_type_name == "argument"]
-        options = [(record[0], record[1].removesuffix("  [required]")) for param in params if param.param_type_name == "option"
+        options = [(record[0], record[1].removesuffix("  [required]").replace("; required]", "]")) for param in params if param.param_type_name == "option"
                    and (record := param.get_help_record(ctx)) is not None]  # the usage line says what is required
         for title, rows in (("Arguments", arguments), ("Options", options)):
             if rows:

@@ -7,6 +7,7 @@ were synced from. The signature, where one is kept, is that of the operator over
 from __future__ import annotations
 
 import base64
+from pathlib import PurePath
 from typing import Any, Final
 
 import apsw
@@ -15,7 +16,7 @@ from rag_stdlib.contract.corpus import corpus_hash
 from rag_stdlib.embed import boundary
 from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity
 from rag_stdlib.errors import fail
-from rag_stdlib.index import corpora, schema
+from rag_stdlib.index import corpora, schema, sharding
 from rag_stdlib.index.store import Store
 
 _REVISION_CHARS: Final = 12
@@ -44,8 +45,15 @@ def identity_of(connection: apsw.Connection, path: str, embedder: Embedder | Non
 
 
 def describe(connection: apsw.Connection, identity: EmbedderIdentity) -> dict[str, Any]:
-    """Return ``{"model", "dim", "repos": [{"id", "url", "branch", "commit"}, …], "corpus_hash"}`` of a snapshot."""
+    """Return ``{"model", "dim", "repos": [{"id", "url", "branch", "commit"}, …], "corpus_hash"}`` of a snapshot.
+
+    Raises:
+        Failure: `index_is_shard` for one that holds repositories in part: nobody can say of it what a description says.
+    """
     repos = [{"id": repo.id, "url": repo.url, "branch": repo.branch, "commit": repo.commit} for repo in corpora.repos(connection)]
+    if repos:
+        sharding.refuse_shard(connection, PurePath(connection.filename).name,
+                              "it holds a part of each repository, so it is no corpus; describe, sign and serve the whole index as one")
     description: dict[str, Any] = {"model": model_name(identity), "dim": identity.dim, "repos": repos}
     return {**description, "corpus_hash": corpus_hash(description)}
 

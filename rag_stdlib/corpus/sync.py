@@ -19,7 +19,7 @@ from rag_stdlib.corpus.reposync import RepoReport, RepoSync, SyncLimits
 from rag_stdlib.corpus.status import Told, Watch
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, refusal
 from rag_stdlib.errors import Failure
-from rag_stdlib.index import corpora, corpuswrite
+from rag_stdlib.index import corpora, corpuswrite, sharding
 from rag_stdlib.records import Record
 from rag_stdlib.runtime import Runtime
 
@@ -43,15 +43,16 @@ def sync(runtime: Runtime, index: str, listed: Sequence[ListedRepo], *, limits: 
     """Sync an index with a corpus list; `told` hears the repository, the file, and the bytes done and in all.
 
     Raises:
-        Failure: `effect_not_granted`, `corpus_busy`, and refusals of the index. What fails for one repository is in its report.
+        Failure: `effect_not_granted`, `corpus_busy`, `index_is_shard`, and refusals of the index. What fails for one repository is in its report.
     """
     for effect in (RAG_READ, RAG_WRITE):
         refused = refusal("rag corpus sync", (effect,), runtime.config.grant)
         if refused is not None:
             raise Failure(refused)
     place = SyncPlace(runtime.root, index)
-    with runtime.store.reading_if_any(index):
-        pass  # an index that is refused is refused before anything is fetched
+    with runtime.store.reading_if_any(index) as connection:  # an index that is refused is refused before anything is fetched
+        if connection is not None:
+            sharding.refuse_shard(connection, index, "a sync would make its repositories whole; sync the whole index, and split it again")
     with place.locked():
         watch = Watch(place.status, clock, told)
         watch.begin(len(listed))

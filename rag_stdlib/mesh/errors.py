@@ -177,6 +177,24 @@ class ServeRefused(CallError):  # noqa: N818 - a verdict of the mesh
         return f"{self.procedure} cannot be served here: {self.reason}"
 
 
+class NotConfidential(CallError):  # noqa: N818 - a verdict on what was to be sealed
+    """A call that could not be kept between caller and provider, or a procedure that cannot be served under seal.
+
+    `name` is the mesh's reason: ``no_kem_key`` (the provider names no key to seal to, or one that this node cannot use), ``key_mismatch``,
+    ``reply_not_opened``, ``clear_answer_to_sealed``, or ``kem_advertise_disabled`` (this node names no key, and is to serve under seal alone).
+    """
+
+    def __init__(self, name: str, words: str) -> None:
+        """Keep the reason, and the words for people."""
+        super().__init__(name, words)
+        self.name = name
+        self.words = words
+
+    def __str__(self) -> str:
+        """Give the name, then the words."""
+        return f"{self.name}: {self.words}"
+
+
 class InvalidCall(CallError, ValueError):  # noqa: N818 - a verdict on a call
     """A call that no mesh can make: a malformed node id, name, time or option."""
 

@@ -7,6 +7,9 @@ A pinned call's reply counts only when it is signed by the node that was named, 
 the library checks that. Who may serve what is checked by every node against the realm's key (Macula's provider authorization, D25): an
 organisation grants its procedures to nodes, and a node's own namespace ``~<node id>/…`` needs no grant and no realm key.
 
+A call is sealed whenever its provider names a key for that, so that no station in between can read it or its reply. A node names one with
+``kem_advertise=True``, and `serve_sealed` says how a single procedure is to be called.
+
 The library links again by itself when a station comes back, and then advertises and subscribes again. A station that closes its links
 is missed at once; one that dies without a word is noticed after about a minute, and until then calls over it end in `CallTimeout`.
 
@@ -21,13 +24,13 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
 
 from rag_stdlib.contract.cbor import Value
 from rag_stdlib.contract.nodekeys import PUZZLE_BITS, NodeKey, Profile, well_formed
 from rag_stdlib.keyfile import load_key
 from rag_stdlib.mesh.errors import CallTimeout, InvalidCall, NoProvider, RelayError, ServeRefused, TransportClosed
-from rag_stdlib.mesh.macula_errors import GONE, serve_refused, within
+from rag_stdlib.mesh.macula_errors import GONE, not_confidential, serve_refused, within
 from rag_stdlib.mesh.macula_facts import MaculaSubscription
 from rag_stdlib.mesh.macula_library import Starts, library, native_key
 from rag_stdlib.mesh.macula_serving import MaculaServed, carried
@@ -35,6 +38,7 @@ from rag_stdlib.mesh.transport import (
     CALL_TIMEOUT_S,
     FACT_TTL_S,
     HANDLERS,
+    Confidential,
     Handler,
     PinnedReply,
     ProviderInfo,
@@ -72,13 +76,23 @@ def realm_id(name: str) -> str:
 
 
 class MaculaTransport:
-    """A node of one realm. ``async with`` closes it in the end. It is used from one event loop."""
+    """A node of one realm. ``async with`` closes it in the end. It is used from one event loop.
 
-    def __init__(self, key: NodeKey, native: macula_py.NodeKey, pool: macula_py.Pool, realm: str, grant_retry_s: float) -> None:
+    Attributes:
+        node_id: Its id.
+        profile: The profile of its key.
+        realm: The realm's id.
+        names_kem_key: Whether its advertisements name a key that callers can seal to.
+    """
+
+    def __init__(
+        self, key: NodeKey, native: macula_py.NodeKey, pool: macula_py.Pool, realm: str, grant_retry_s: float, names_kem_key: bool,
+    ) -> None:
         """Take over links that are up; `connect` makes them."""
         self.node_id: Final = key.node_id
         self.profile: Final[Profile] = key.profile
         self.realm: Final = realm
+        self.names_kem_key: Final = names_kem_key
         self._native_key = native
         self._pool = pool
         self._grant_retry_s = grant_retry_s
@@ -91,7 +105,7 @@ class MaculaTransport:
     @classmethod
     async def connect(
         cls, key: NodeKey | str | os.PathLike[str], seeds: Sequence[tuple[str, int, str]], realm: str, realm_key: bytes | None = None, *,
-        profile: Profile | None = None, timeout_s: float = CONNECT_TIMEOUT_S, grant_retry_s: float = GRANT_RETRY_S,
+        profile: Profile | None = None, timeout_s: float = CONNECT_TIMEOUT_S, grant_retry_s: float = GRANT_RETRY_S, kem_advertise: bool = False,
     ) -> Self:
         """Link to stations, and return when one link is up; the others follow.
 
@@ -103,6 +117,8 @@ class MaculaTransport:
             profile: The profile that the key must be of; any by default.
             timeout_s: How long to wait for a link.
             grant_retry_s: How long to wait between two questions for a grant that is not there.
+            kem_advertise: Make a key, kept in memory alone, and name it in advertisements, so that callers seal to it. It has to wait until
+                every station of the realm runs macula 12.11 or later.
 
         Raises:
             Failure: `mesh_not_installed`, or what `rag_stdlib.keyfile.load_key` says of a file.
@@ -118,11 +134,12 @@ class MaculaTransport:
         try:
             pool = await within(seconds, macula.Pool.connect(
                 native, [macula.Seed(*station) for station in stations], realm_trust=trust, timeout_ms=_milliseconds(seconds),
+                kem_advertise=bool(kem_advertise),
             ), f"any station of {', '.join(f'{host}:{port}' for host, port, _ in stations)}")
         except BaseException:
             native.free()
             raise
-        return cls(loaded, native, pool, realm, retry)
+        return cls(loaded, native, pool, realm, retry, bool(kem_advertise))
 
     @property
     def linked(self) -> bool:
@@ -143,8 +160,8 @@ class MaculaTransport:
         """Call any provider of the procedure that the realm trusts, without learning which.
 
         Raises:
-            CallError: `NoProvider`, `ProviderError`, `RelayError`, `CallTimeout`, `PayloadRefused`, `ReplyRefused`, `InvalidCall`,
-                `TransportClosed`, `MeshFailure`.
+            CallError: `NoProvider`, `ProviderError`, `RelayError`, `CallTimeout`, `PayloadRefused`, `ReplyRefused`, `NotConfidential`,
+                `InvalidCall`, `TransportClosed`, `MeshFailure`.
         """
         return UnpinnedReply(await self._asked(procedure, payload, None, timeout_s))
 
@@ -200,10 +217,32 @@ class MaculaTransport:
         Where the organisation has not granted its procedures to this node, that is asked for again every `grant_retry_s` seconds, and the
         procedure is advertised when it has (`ungranted` and the result's `reason` tell). A reply of more than 16,760,831 bytes is refused.
 
+        Calls are sealed where this node names a key (`names_kem_key`) and their caller can seal.
+
         Raises:
             CallError: `ServeRefused` for any other reason the mesh has, for another node's namespace, and for a procedure that this node
                 serves already; `InvalidCall`, `TransportClosed`.
         """
+        return await self._serve(procedure, handler, None)
+
+    async def serve_sealed(self, procedure: str, handler: Handler, *, confidential: Confidential) -> MaculaServed:
+        """Serve as `serve` does, with a mode of sealing in the advertisement.
+
+        Args:
+            procedure: Its name.
+            handler: What answers.
+            confidential: ``off`` names no key, so that calls come in the clear; ``preferred`` is what `serve` does; ``required`` has
+                every call refused that comes in the clear, as ``sealed_required``. So are those of callers that remember an advertisement
+                without a key, for up to five minutes; to serve as ``preferred`` for as long before spares them that.
+
+        Raises:
+            CallError: As `serve`; `NotConfidential` ``kem_advertise_disabled`` for ``required`` of a node that names no key.
+        """
+        if confidential not in get_args(Confidential):
+            raise InvalidCall(f"a mode of sealing is {', '.join(get_args(Confidential))}, not {confidential!r:.100}")
+        return await self._serve(procedure, handler, confidential)
+
+    async def _serve(self, procedure: str, handler: Handler, confidential: Confidential | None) -> MaculaServed:
         self._check_open()
         org = checked_procedure(procedure).partition("/")[0]
         if org.startswith("~") and org != f"~{self.node_id}":
@@ -212,7 +251,7 @@ class MaculaTransport:
             raise ServeRefused(procedure, "this node serves it already")
 
         async def advertise(answer: Callable[[Any], Awaitable[Value]]) -> macula_py.Served:
-            return await self._advertised(procedure, answer)
+            return await self._advertised(procedure, answer, confidential)
 
         served = MaculaServed(procedure, handler, advertise, self._threads, self._grant_retry_s, lambda: self._served.pop(procedure, None))
         self._served[procedure] = served
@@ -223,16 +262,20 @@ class MaculaTransport:
             raise
         return served
 
-    async def _advertised(self, procedure: str, answer: Callable[[Any], Awaitable[Value]]) -> macula_py.Served:
+    async def _advertised(
+        self, procedure: str, answer: Callable[[Any], Awaitable[Value]], confidential: Confidential | None,
+    ) -> macula_py.Served:
         import macula_py
 
-        begun = self._starts.run(self._pool.serve(self.realm, procedure, answer), lambda served: served.stop())
+        begun = self._starts.run(self._pool.serve(self.realm, procedure, answer, confidential=confidential), lambda served: served.stop())
         try:
             return await asyncio.wait_for(begun, _REGISTRATION_S)
         except asyncio.TimeoutError:
             raise ServeRefused(procedure, f"no station has accepted it within {_REGISTRATION_S:g} s") from None
         except macula_py.ClosedError:
             raise TransportClosed("this node has left the mesh") from None
+        except macula_py.ConfidentialityError as error:
+            raise not_confidential(error) from None
         except macula_py.MaculaError as error:
             raise serve_refused(error, procedure, self.node_id) from None
 

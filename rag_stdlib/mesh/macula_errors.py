@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rag_stdlib.mesh.errors import (
     CallError,
     CallTimeout,
     InvalidCall,
     NoProvider,
+    NotConfidential,
     PayloadRefused,
     ProviderError,
     RelayError,
@@ -19,6 +20,9 @@ from rag_stdlib.mesh.errors import (
     TransportClosed,
 )
 
+if TYPE_CHECKING:
+    import macula_py
+
 T = TypeVar("T")
 
 GONE: Final = "unknown_next_peer"  # the provider has withdrawn, or serves from elsewhere
@@ -26,6 +30,13 @@ GONE: Final = "unknown_next_peer"  # the provider has withdrawn, or serves from 
 _PREFIX: Final = "macula-py: "
 _FRAMES: Final = ("frame: ", "frame longer ")  # how the library begins what it says of a payload
 _NOT_AUTHORIZED: Final = "not_authorized"
+_SEALING: Final = {
+    "no_kem_key": "the provider names no key that this node could seal the call to",
+    "key_mismatch": "the provider's advertisement names another key than the provider does",
+    "reply_not_opened": "the sealed reply cannot be opened",
+    "clear_answer_to_sealed": "a sealed call was answered in the clear",
+    "kem_advertise_disabled": "this node names no key that a call could be sealed to; connect with kem_advertise",
+}
 
 
 class MeshFailure(CallError):  # noqa: N818 - what the mesh did
@@ -82,6 +93,8 @@ def translated(error: Exception, what: str, provider: str | None, seconds: float
             return RelayError(error.code)
         case macula_py.NoProviderError():
             return NoProvider(what, provider)
+        case macula_py.ConfidentialityError():
+            return not_confidential(error)
         case macula_py.ClosedError():
             return TransportClosed("this node has left the mesh")
         case macula_py.InvalidArgumentError():
@@ -89,6 +102,11 @@ def translated(error: Exception, what: str, provider: str | None, seconds: float
         case macula_py.MaculaError():
             return _failure(_words(error), getattr(error, "reason", None))
     return ReplyRefused("malformed_reply", f"what came from {what} cannot be read: {error}")
+
+
+def not_confidential(error: macula_py.ConfidentialityError) -> NotConfidential:
+    """Put a failure to seal, or to open what was sealed, into our words."""
+    return NotConfidential(error.reason, _SEALING.get(error.reason) or _words(error))
 
 
 def serve_refused(error: Exception, procedure: str, node: str) -> ServeRefused:

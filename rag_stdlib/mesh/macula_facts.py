@@ -82,12 +82,15 @@ class MaculaSubscription(Inbox):
                 self.hear(Event(event.publisher, self.topic, event.payload))
 
     async def _listened_again(self) -> macula_py.Subscription:
+        told = ""
         while True:
             await asyncio.sleep(RESUBSCRIBE_S)
             try:
                 return await self._listen()
             except CallError as error:
-                _LOG.warning("the subscription to %s cannot be made: %s", self.topic, error)
+                if str(error) != told:  # a mesh that is away says the same each second
+                    _LOG.warning("the subscription to %s cannot be made: %s", self.topic, error)
+                told = str(error)
 
 
 def _lost_in(source: macula_py.Subscription | None) -> int:

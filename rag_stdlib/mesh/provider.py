@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -21,7 +22,7 @@ from rag_stdlib.contract.cbor import Value
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, authority, refusal
 from rag_stdlib.errors import Failure, fail
 from rag_stdlib.mesh import operators as gate
-from rag_stdlib.mesh.errors import InvalidCall, Refusal
+from rag_stdlib.mesh.errors import CallError, InvalidCall, Refusal
 from rag_stdlib.mesh.procedures import answering, reading, replies, rerank, status, writing
 from rag_stdlib.mesh.procedures.corpuslist import CorpusList
 from rag_stdlib.mesh.procedures.desk import Desk
@@ -141,20 +142,23 @@ class Provider:
     async def serve(self, transport: Transport) -> Serving:
         """Advertise every procedure as ``<org>/<name>`` and answer its calls, in this context's grant, until the result is stopped.
 
+        All are registered at the same time, so that it takes about as long as one.
+
         Raises:
             CallError: the mesh does not let this node serve one of them; then none is served.
             Failure: `config_invalid` for a key that is not the transport's: no caller could count its signatures as this node's.
         """
         if self._key is not None and self._key.node_id != transport.node_id:
             raise fail("config_invalid", where="Provider", detail=f"the key is of the node {self._key.node_id}, and {transport.node_id} is to serve")
-        served: list[Served] = []
+        starts = [asyncio.ensure_future(transport.serve(f"{self.org}/{name}", self._handler(name))) for name in self._procedures]
         try:
-            for name in self._procedures:
-                served.append(await transport.serve(f"{self.org}/{name}", self._handler(name)))  # noqa: PERF401 - kept one by one
+            await asyncio.gather(*starts, return_exceptions=True)  # each comes to its end, also where another fails
+            return Serving(tuple(start.result() for start in starts))
         except BaseException:
-            await Serving(tuple(served)).stop()
+            served = tuple(start.result() for start in starts if not start.cancelled() and start.exception() is None)
+            with suppress(CallError):  # what went wrong first is what is told
+                await Serving(served).stop()
             raise
-        return Serving(tuple(served))
 
     def _handler(self, name: str) -> Callable[[Request], object]:
         def answer(request: Request) -> object:

@@ -14,7 +14,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from rag_stdlib.contract.cbor import Value
 from rag_stdlib.contract.nodekeys import Profile
@@ -75,6 +75,8 @@ class Event:
 
 
 Handler: TypeAlias = Callable[[Request], object]
+Confidential: TypeAlias = Literal["off", "preferred", "required"]
+"""Whether calls of a procedure are sealed to its provider's key: never, where the provider names one, or else they are refused."""
 
 
 class Served(Protocol):

@@ -1,7 +1,8 @@
 """What a payload may hold, checked before it is handed to any transport, so that all of them carry the same values unchanged.
 
 The mesh carries text, integers of 64 bits, finite floats, null, byte strings, lists, and maps with text keys (Macula's wire rules). There
-are no booleans; 1 and 0 stand for them. What some peer would read as another value is refused with its place in the payload: numpy's
+are no booleans; 1 and 0 stand for them. A payload shares the bounds of CBOR on the mesh with the frame around it, so its own are a little
+lower: at most 63 levels, and 131,008 values and keys. What some peer would read as another value is refused with its place in the payload: numpy's
 scalars, text that is no Unicode, and a map of exactly ``{"$bytes": …}``, which is how some of them write a byte string in JSON.
 """
 
@@ -17,6 +18,8 @@ from rag_stdlib.contract.cbor import MAX_BYTES, MAX_DEPTH, MAX_ITEMS, Value, dec
 from rag_stdlib.mesh.errors import PayloadRefused
 
 BYTES_KEY: Final = "$bytes"
+PAYLOAD_DEPTH: Final = MAX_DEPTH - 1  # the frame is a map around it
+PAYLOAD_ITEMS: Final = MAX_ITEMS - 64  # what the frame keeps for its own
 
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _SHORT: Final = 23  # the largest argument that stands in the head itself
@@ -140,11 +143,11 @@ class _Load:
         return taken
 
     def _enter(self, count: int, inner: int, depth: int) -> None:
-        if depth > MAX_DEPTH:
-            raise _Unfit(f"lies deeper than {MAX_DEPTH} levels")
+        if depth > PAYLOAD_DEPTH:
+            raise _Unfit(f"lies deeper than {PAYLOAD_DEPTH} levels")
         self.items += inner
-        if self.items > MAX_ITEMS:
-            raise PayloadRefused(f"it holds more than {MAX_ITEMS:,} values and keys")
+        if self.items > PAYLOAD_ITEMS:
+            raise PayloadRefused(f"it holds more than {PAYLOAD_ITEMS:,} values and keys")
         self.add(_head(count))
 
     def add(self, size: int) -> None:

@@ -25,7 +25,7 @@ Write = Callable[..., Path]
 Rag = Any  # see conftest
 Spawn = Any
 
-COMMANDS = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "doctor", "record",
+COMMANDS = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "doctor", "record",
             "replay", "test", "trace")
 
 

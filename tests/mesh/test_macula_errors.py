@@ -9,6 +9,7 @@ from rag_stdlib.mesh.errors import (
     CallTimeout,
     InvalidCall,
     NoProvider,
+    NotConfidential,
     PayloadRefused,
     ProviderError,
     RelayError,
@@ -16,7 +17,7 @@ from rag_stdlib.mesh.errors import (
     ServeRefused,
     TransportClosed,
 )
-from rag_stdlib.mesh.macula_errors import GONE, MeshFailure, NotGranted, serve_refused, translated
+from rag_stdlib.mesh.macula_errors import GONE, MeshFailure, NotGranted, not_confidential, serve_refused, translated
 
 pytest.importorskip("macula_py", reason="macula-py is not installed (it needs Python 3.11)")
 
@@ -33,7 +34,8 @@ def test_errors_of_the_library_have_their_place_in_ours() -> None:
         (m.ProviderError("caller_quota", ""), ProviderError, "caller_quota"), (m.ProviderError(GONE, ""), RelayError, GONE),
         (m.RelayError("overloaded"), RelayError, "overloaded"), (m.NoProviderError("macula-py: none"), NoProvider, "no_provider"),
         (m.ClosedError("macula-py: closed"), TransportClosed, "closed"), (m.InvalidArgumentError("macula-py: an id"), InvalidCall, "invalid_call"),
-        (m.ConfidentialityError("no_kem_key", None, None, "no key"), MeshFailure, "no_kem_key"),
+        (m.ConfidentialityError("no_kem_key", None, None, "no key"), NotConfidential, "no_kem_key"),
+        (m.ConfidentialityError("a_new_reason", None, None, "in its own words"), NotConfidential, "a_new_reason"),
         (m.RefusedError("macula-py: refused", "too_many_realms", "subscribe", "00"), MeshFailure, "too_many_realms"),
         (m.MaculaError("macula-py: pool: no station link is up"), MeshFailure, "failed"),
         (m.MaculaError("macula-py: frame: lists and maps at 0 nest more than 63 levels"), PayloadRefused, "payload_refused"),
@@ -53,3 +55,11 @@ def test_a_grant_that_is_not_there_is_told_from_other_refusals() -> None:
     assert type(serve_refused(m.RefusedError("macula-py: no", "not_authorized", "advertise", "00"), "acme/x", STATION_ID)) is NotGranted
     assert type(serve_refused(m.RefusedError("macula-py: no", "advertiser_quota", "advertise", "00"), "acme/x", STATION_ID)) is ServeRefused
     assert str(serve_refused(m.MaculaError("macula-py: odd"), "acme/x", STATION_ID)) == "acme/x cannot be served here: odd"
+
+
+def test_what_cannot_be_kept_between_two_is_told_in_words() -> None:
+    import macula_py as m
+
+    known = not_confidential(m.ConfidentialityError("reply_not_opened", None, None, "stationlink: confidentiality: reply_not_opened"))
+    assert str(known) == "reply_not_opened: the sealed reply cannot be opened"
+    assert str(not_confidential(m.ConfidentialityError("new", None, None, "in its own words"))) == "new: in its own words"

@@ -55,21 +55,21 @@ def test_a_fact_lives_an_hour_at_most(mesh: LiveMesh, ttl_s: float) -> None:
         mesh.run(mesh.node("c").publish(TOPIC, {}, ttl_s=ttl_s))
 
 
-def test_a_dropped_subscription_is_made_again(mesh: LiveMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dropped_subscription_is_made_again(mesh: LiveMesh, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(macula_facts, "RESUBSCRIBE_S", 0.05)
 
     async def dropped() -> object:
         speaker, listener = await mesh.pair()
         async with speaker, listener:
             subscription = await listener.subscribe(TOPIC)
-            first, failures, subscribe = subscription._source, [MeshFailure("no station link is up")], subscription._listen
+            first, failures, subscribe = subscription._source, [MeshFailure("no station link is up")] * 3, subscription._listen
 
-            async def fails_once() -> Any:
+            async def fails_at_first() -> Any:
                 if failures:
                     raise failures.pop()
                 return await subscribe()
 
-            subscription._listen = fails_once
+            subscription._listen = fails_at_first
             await first.stop()
             await until(lambda: subscription._source not in (None, first))
             assert failures == []
@@ -78,6 +78,7 @@ def test_a_dropped_subscription_is_made_again(mesh: LiveMesh, monkeypatch: pytes
             return event and event.payload
 
     assert mesh.run(dropped()) == "after"
+    assert caplog.text.count("cannot be made") == 1, "the same reason is logged once"
 
 
 def test_stopping_in_the_moment_in_which_it_is_made_again_ends_both(mesh: LiveMesh, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from leftovers import countable, held
 from station.station_mesh import TOPIC, WAIT_S, LiveMesh, echo, open_mesh, until
 
 from rag_stdlib.mesh import macula
@@ -29,8 +27,8 @@ def slow_down(node: MaculaTransport, act: str, gate: asyncio.Event) -> None:
     """Have the library's act come back only when the gate is open, though it is done."""
     quick = getattr(node._pool, act)
 
-    async def slow(*arguments: Any) -> Any:
-        found = await quick(*arguments)
+    async def slow(*arguments: Any, **options: Any) -> Any:
+        found = await quick(*arguments, **options)
         await gate.wait()
         return found
 
@@ -186,15 +184,7 @@ def test_a_call_over_a_station_that_died_ends_in_its_time(own_station: LiveMesh)
 
 # --- nothing is left behind ---
 
-def held() -> tuple[list[str], int]:
-    """The threads of this process that are ours or the library's, and its sockets."""
-    gc.collect()
-    threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("mesh-", "macula-py")))
-    handles = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - one that is gone by now is no matter
-    return threads, sum("socket:" in os.readlink(handle) for handle in handles if handle.is_symlink())  # noqa: PTH115
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc to count sockets by")
+@countable
 def test_threads_tasks_and_sockets_are_given_back(own_station: LiveMesh) -> None:
     mesh = own_station
 

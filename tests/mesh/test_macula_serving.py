@@ -75,8 +75,8 @@ def test_a_grant_that_is_not_there_is_asked_for_until_it_is_and_advertised_once(
         node, caller = await mesh.join("d"), mesh.node("c")
         advertised, serve = [], node._pool.serve
 
-        async def counted(*arguments: Any) -> Any:
-            advertised.append(await serve(*arguments))
+        async def counted(*arguments: Any, **options: Any) -> Any:
+            advertised.append(await serve(*arguments, **options))
             return advertised[-1]
 
         async with node:

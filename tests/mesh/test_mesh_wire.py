@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rag_stdlib.contract.cbor import MAX_BYTES, MAX_ITEMS, CborError, encode
 from rag_stdlib.contract.verdicts import HitVerdict
 from rag_stdlib.mesh.errors import PayloadRefused
-from rag_stdlib.mesh.wire import outgoing, pack, unpack
+from rag_stdlib.mesh.wire import PAYLOAD_ITEMS, outgoing, pack, unpack
 from rag_stdlib.records import FrozenDict
 from rag_stdlib.result import RagError
 
@@ -141,11 +141,11 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
-def test_64_levels_cross_and_one_more_does_not() -> None:
-    assert unpack(pack(nested(64))) == nested(64)
-    with pytest.raises(PayloadRefused, match=r"\[0\]…\[0\].* lies deeper than 64 levels"):
-        outgoing(nested(65))
-    with pytest.raises(PayloadRefused, match="lies deeper than 64 levels"):
+def test_63_levels_cross_and_one_more_does_not() -> None:
+    assert unpack(pack(nested(63))) == nested(63)
+    with pytest.raises(PayloadRefused, match=r"\[0\]…\[0\].* lies deeper than 63 levels"):
+        outgoing(nested(64))
+    with pytest.raises(PayloadRefused, match="lies deeper than 63 levels"):
         outgoing(nested(5_000))
 
 
@@ -160,15 +160,18 @@ def test_a_payload_that_holds_itself_is_refused() -> None:
         outgoing(wide)
 
 
-@pytest.mark.parametrize("full", [[None] * (MAX_ITEMS - 1), {str(number): 1 for number in range(MAX_ITEMS // 2 - 2)} | {"list": [1]}],
+@pytest.mark.parametrize("full", [[None] * (PAYLOAD_ITEMS - 1), {str(number): 1 for number in range(PAYLOAD_ITEMS // 2 - 2)} | {"list": [1]}],
                          ids=["list", "map"])
 def test_values_and_keys_are_counted_as_the_codec_does(full: Any) -> None:
+    """What is full with 131,008 of them fills the codec's 131,072 with 64 more."""
     more = [*full, None] if isinstance(full, list) else {**full, "list": [1, 2]}
     assert encode(outgoing(full))
-    with pytest.raises(PayloadRefused, match="more than 131,072"):
+    with pytest.raises(PayloadRefused, match="more than 131,008"):
         outgoing(more)
+    around = [None] * (MAX_ITEMS - PAYLOAD_ITEMS - 1)
+    assert encode([full, *around])
     with pytest.raises(CborError):
-        encode(more)
+        encode([more, *around])
 
 
 @pytest.mark.parametrize("kind", [bytes, str])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
@@ -342,6 +344,76 @@ def test_a_mesh_that_refuses_one_procedure_leaves_none_served(runtime: Runtime, 
     with pytest.raises(ServeRefused):
         run(serving.served(runtime).serve(transport))
     assert transport.served == []
+
+
+class _Slow:
+    """A transport on which each registration takes until `enough` are asked for; all but `refused` come to a good end."""
+
+    node_id, profile = "a" * 64, "pq_pure"
+
+    def __init__(self, enough: int, refused: str = "", *, stuck: bool = False) -> None:
+        self.enough, self.refused, self.stuck = enough, refused, stuck
+        self.begun: list[str] = []
+        self.served: set[str] = set()
+        self.all = asyncio.Event()
+
+    async def serve(self, procedure: str, _handler: Callable[[Request], object]) -> Any:
+        self.begun.append(procedure)
+        if procedure.endswith(f"/{self.refused}"):
+            raise ServeRefused(procedure, "no grant")
+        if len(self.begun) == self.enough:
+            self.all.set()
+        await self.all.wait()
+        self.served.add(procedure)
+        return SimpleNamespace(stop=lambda: self._stop(procedure))
+
+    async def _stop(self, procedure: str) -> None:
+        self.served.remove(procedure)
+        if self.stuck:
+            raise CallError("stuck")
+
+
+def test_procedures_are_registered_at_the_same_time(runtime: Runtime, run: Run) -> None:
+    provider = serving.served(runtime)
+
+    async def scenario() -> None:
+        transport: Any = _Slow(len(provider.procedures))
+        serving_now = await provider.serve(transport)
+        assert transport.served == {f"acme/{name}" for name in provider.procedures}
+        await serving_now.stop()
+        assert transport.served == set()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_where_one_is_refused_early_those_that_are_served_later_are_withdrawn(runtime: Runtime, run: Run, stuck: bool) -> None:
+    provider = serving.served(runtime)
+
+    async def scenario() -> None:
+        transport: Any = _Slow(len(provider.procedures), "answer_query", stuck=stuck)
+        with pytest.raises(ServeRefused, match="acme/answer_query"):
+            await provider.serve(transport)
+        assert (len(transport.begun), transport.served) == (len(provider.procedures), set())
+
+    run(scenario())
+
+
+def test_a_serve_that_is_cancelled_leaves_none_served(runtime: Runtime, run: Run) -> None:
+    provider = serving.served(runtime)
+
+    async def scenario() -> None:
+        transport: Any = _Slow(len(provider.procedures) + 1)
+        start = asyncio.ensure_future(provider.serve(transport))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(transport.begun) == len(provider.procedures)
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        assert transport.served == set()
+
+    run(scenario())
 
 
 def test_what_cannot_be_withdrawn_keeps_nothing_else_served(runtime: Runtime, run: Run) -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from station.station_frames import IDLE_S
 from station.station_lies import Lie
 
 from rag_stdlib.contract.nodekeys import Profile
@@ -32,10 +33,11 @@ class NotTheDouble(Exception):  # noqa: N818 - a state
 
 
 class StationProcess:
-    """A station in a process of its own. ``with`` ends it."""
+    """A station in a process of its own. ``with`` ends it. `idle_s` is the double's, and a real station keeps its own."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, idle_s: float = IDLE_S) -> None:
         self.profile: Profile = profile
+        self._idle_s = idle_s
         self._real = os.environ.get(REAL)
         self._admitted: dict[str, None] = {}
         self._begin(port=0)
@@ -108,7 +110,8 @@ class StationProcess:
         self.end()
 
     def _begin(self, port: int) -> None:
-        command = [self._real, self.profile] if self._real else [sys.executable, "-m", "station.station_process", self.profile, str(port)]
+        double = [sys.executable, "-m", "station.station_process", self.profile, str(port), str(self._idle_s)]
+        command = [self._real, self.profile] if self._real else double
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=TESTS)
         told = json.loads(self._line())
         first = told["stations"][0]

@@ -10,6 +10,7 @@ from rag_stdlib.contract import cbor
 
 VERSION = 5  # of every frame of wire 1.0
 MAX_FRAME = 16 * 1024 * 1024
+IDLE_S = 120.0  # of a link, by default
 
 _LENGTH = struct.Struct(">I")
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 from station.station_client import REAL, StationProcess
+from station.station_frames import IDLE_S
 from station.station_keys import fixed_key
 
 from rag_stdlib.contract.nodekeys import NodeKey, Profile
@@ -104,12 +105,12 @@ def echo(request: Request) -> object:
 
 
 @contextmanager
-def open_mesh(profile: Profile) -> Iterator[LiveMesh]:
+def open_mesh(profile: Profile, idle_s: float = IDLE_S) -> Iterator[LiveMesh]:
     """Start a station and end it; skips where a part of it is not installed."""
     pytest.importorskip("macula_py", reason="macula-py is not installed (it needs Python 3.11)")
     if REAL not in os.environ and importlib.util.find_spec("aioquic") is None:
         pytest.skip("aioquic is not installed, which the tests' station needs")
-    with StationProcess(profile) as station, asyncio.Runner() as runner:
+    with StationProcess(profile, idle_s) as station, asyncio.Runner() as runner:
         mesh = LiveMesh(station, runner)
         try:
             yield mesh

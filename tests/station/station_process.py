@@ -3,7 +3,9 @@
 It speaks wire 1.0 to unmodified nodes on the loopback interface: handshake, registrations, calls, facts, and a directory of records. It
 knows no other station, no quotas, no expiry, and no limits of its own. Run it in a process of its own, from the folder of the tests::
 
-    python -m station.station_process pq_pure [PORT]
+    python -m station.station_process pq_pure [PORT [IDLE_S]]
+
+A link over which nothing came for IDLE_S seconds is given up by either end, also where the other one died without a word.
 
 It prints one line of JSON with what a node needs to connect, in the form of macula-go's ``teststation``, and takes a command per line:
 ``admit NODE_ID``, ``revoke NODE_ID``, ``lie MODE`` (`station.station_lies.Lie`), ``told`` (how many lies), ``drop`` (closes every connection)
@@ -23,7 +25,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived
 from cryptography.hazmat.primitives.serialization import Encoding
 from station import station_tls
-from station.station_frames import FrameReader, decoded, framed
+from station.station_frames import IDLE_S, FrameReader, decoded, framed
 from station.station_handshake import EXPORTED_BYTES, EXPORTER, Handshake
 from station.station_keys import fixed_key
 from station.station_lies import Lie
@@ -35,7 +37,6 @@ from rag_stdlib.contract.nodekeys import Profile
 ALPN = "macula"
 
 _STREAM = 0  # the client's first, and the only one that is used
-_IDLE_S = 120
 _STREAM_WINDOW = 1 << 24
 _WINDOW = 1 << 25
 
@@ -110,13 +111,13 @@ def obey(relay: Relay, command: list[str]) -> str:
     return f"unknown {' '.join(command)}"
 
 
-async def main(profile: Profile, port: int) -> None:
+async def main(profile: Profile, port: int, idle_s: float) -> None:
     """Serve until the input ends or says so."""
     station_tls.install()
     certificate, leaf_key = station_tls.self_signed()
     relay = Relay(fixed_key(profile, "station"), certificate.public_bytes(Encoding.DER))
     configuration = QuicConfiguration(
-        is_client=False, alpn_protocols=[ALPN], certificate=certificate, private_key=leaf_key, idle_timeout=_IDLE_S,
+        is_client=False, alpn_protocols=[ALPN], certificate=certificate, private_key=leaf_key, idle_timeout=idle_s,
         max_stream_data=_STREAM_WINDOW, max_data=_WINDOW)
     server = await serve(HOST, port, configuration=configuration, create_protocol=lambda *args, **kwargs: NodeLink(relay, *args, **kwargs))
     bound = server._transport.get_extra_info("sockname")[1]
@@ -142,4 +143,4 @@ def _say(line: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] not in get_args(Profile):
         sys.exit(f"a profile is one of {', '.join(get_args(Profile))}")
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0, float(sys.argv[3]) if len(sys.argv) > 3 else IDLE_S))
