@@ -10,7 +10,7 @@ Prints the tables of docs/scale.md as Markdown: ``python bench/scale.py``; ``--m
 from __future__ import annotations
 
 import argparse
-import math
+import random
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,22 +19,22 @@ from itertools import product
 
 from measure import quantile
 from simulation import costs
-from simulation.answers import DIM, TOP_K, Sample, sample, size
+from simulation.answers import TOP_K, Sample, sample, size
 from simulation.costs import TERMS, TOPICS, Judging, Summaries
 from simulation.model import CALLS, Latencies
 from simulation.nodes import Shard, World
+from simulation.page import mean, percent, seconds, table, volume
 from simulation.runs import Outcomes, Scenario, ask, shards
 
 from rag_stdlib.contract.cbor import MAX_BYTES
 from rag_stdlib.contract.nodekeys import PROFILES, Profile
 from rag_stdlib.mesh.federation.bloom import Bloom, rules_out
-from rag_stdlib.mesh.federation.exchange import Asked, Exchange, read_share
-from rag_stdlib.mesh.federation.payloads import ShardQuery
 from rag_stdlib.mesh.federation.settings import QUERY_TIMEOUT_MS, SUMMARY_REPUBLISH_MS
 from rag_stdlib.records import Mode
 
 SIZES = {10: 60, 30: 60, 100: 30, 300: 12, 1_000: 6, 3_000: 3, 10_000: 2}  # shards, and how many questions are asked of so many
 FANS = (32, 100)
+TREE_MODES: tuple[Mode, ...] = ("vector", "hybrid")
 MOST_PURE = 1_000  # shards of a tree of the other profile
 MODES: tuple[Mode, ...] = ("vector", "lexical", "hybrid")
 ROUNDS = {"vector": 1, "lexical": 2, "hybrid": 3}
@@ -94,34 +94,7 @@ def main() -> int:
     return 0
 
 
-# --- tables ---
-
-def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table under its title."""
-    print(f"\n### {title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}", flush=True)
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
-
-
-def seconds(value: float) -> str:
-    """Write a time in seconds."""
-    return "never" if math.isinf(value) else f"{value:.2f}" if value < 9.995 else f"{value:,.0f}"
-
-
-def volume(count: float) -> str:
-    """Write a number of bytes."""
-    return f"{count / 1e3:.1f} kB" if count < 1e5 else f"{count / 1e6:,.1f} MB" if count < 1e8 else f"{count / 1e6:,.0f} MB"
-
-
-def percent(share: float) -> str:
-    """Write a share."""
-    return "0" if share < 5e-5 else f"{share * 100:.2g} %" if share < 0.0995 else f"{share * 100:.0f} %"
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean."""
-    return sum(values) / len(values)
-
+# --- cells ---
 
 def times(outcomes: Outcomes) -> list[str]:
     """Write the quantiles of the whole answer, and the median of the time to 95 % of the shards."""
@@ -137,9 +110,9 @@ def lost(outcomes: Outcomes) -> str:
 
 def measured(bench: Bench) -> None:
     """Sizes by the real encoder, and the processor's time of judging and merging."""
-    asking, answering = payloads(bench.sample)
+    sent, answers = bench.sample.sent, bench.sample.answers
     table("Payloads, by the encoder of the mesh", ("mode", "round", "question", "answer"),
-          [(mode, kind, volume(asking[mode, kind]), volume(answering[mode, kind])) for mode, kind in asking])
+          [(*key, volume(size(sent[key])), volume(size(answers[key].payload()))) for key in sent])
     found = [(profile, costs.sizes(profile), CALLS[profile], costs.checking_s(profile)) for profile in PROFILES]
     table("Beside each payload", ("profile", "a question", "an answer", "a provider in a listing", "of which a frame holds", "a publication"),
           [(profile, volume(some.request), volume(some.reply), volume(some.record), f"{MAX_BYTES // some.record}", volume(some.publication))
@@ -151,19 +124,6 @@ def measured(bench: Bench) -> None:
     judge, merge = bench.judging.judge_hit_s, bench.judging.merge_hit_s
     table("Processor time of judging and merging, measured", ("shards", "hits", "judging", "merging"),
           [(f"{count:,}", f"{count * TOP_K:,}", f"{judge * count * TOP_K:.3f} s", f"{merge * count * TOP_K:.3f} s") for count in bench.sizes])
-
-
-def payloads(of: Sample) -> tuple[dict[tuple[Mode, str], int], dict[tuple[Mode, str], int]]:
-    """Count the bytes of questions and answers in each round."""
-    asking: dict[tuple[Mode, str], int] = {}
-    for (mode, kind), _ in of.rounds.items():
-        given = {name: read_share(of.rounds[mode, before].statistics or {}) for name, before in (("words", "count"), ("by_words", "words"))
-                 if (mode, before) in of.rounds and before != kind and kind != "count"}
-        exchange = None if mode == "vector" else Exchange(
-            kind, *(getattr(given.get(where), name, None) for name, where in (("words", "words"), ("by_vector", "words"), ("by_words", "by_words"))))
-        query = Asked(of.text(0), mode, None if mode == "lexical" else of.vector, (), exchange).query()
-        asking[mode, kind] = size(ShardQuery(query, TOP_K, of.embedding).payload())
-    return asking, {key: size(answer.payload()) for key, answer in of.rounds.items()}
 
 
 # --- flat ---
@@ -199,7 +159,7 @@ def trees(bench: Bench) -> None:
     """The node asks coordinators, and these the shards, or coordinators again."""
 
     def rows() -> Iterable[Sequence[str]]:
-        for profile, mode, count, fan_out in product(PROFILES, ("vector", "hybrid"), bench.sizes, (None, *FANS)):
+        for profile, mode, count, fan_out in product(PROFILES, TREE_MODES, bench.sizes, (None, *FANS)):
             if count < FANS[0] or (fan_out or 0) >= count or (profile == "pq_pure" and count > MOST_PURE):
                 continue
             calm = bench.run(profile, count, Scenario(mode, SIZES[count], NO_END_S, fan_out), dead=False, listing=False)
@@ -225,14 +185,13 @@ def filters() -> None:
 
 def routing(bench: Bench) -> None:
     """Questions for one topic, with filters and without them."""
-    held = _with_topics(bench.without_dead)
+    held = give_topics(bench.without_dead)
     filter_size = len(bench.without_dead[0].bloom)
     calls = costs.sizes("pq_hybrid")
-    asking, answering = payloads(bench.sample)
-    call = calls.request + calls.reply + asking["vector", "hits"] + answering["vector", "hits"]
+    call = calls.request + calls.reply + size(bench.sample.sent["vector", "hits"]) + size(bench.sample.answers["vector", "hits"].payload())
 
     def rows() -> Iterable[Sequence[str]]:
-        for count, topic in product([size for size in bench.sizes if size >= 30], (1, 10, 100)):
+        for count, topic in product([count for count in bench.sizes if count >= 30], (1, 10, 100)):
             of, name, questions = bench.without_dead[:count], f"topic {topic}", max(2, SIZES[count] // 4)
             having = sum(name in held[number % FILTERS] for number in range(count))
             asked = sum(not rules_out(shard.bloom, [name]) for shard in of)
@@ -248,10 +207,8 @@ def routing(bench: Bench) -> None:
            "pays from questions a minute"), rows())
 
 
-def _with_topics(of: Sequence[Shard]) -> list[set[str]]:
+def give_topics(of: Sequence[Shard]) -> list[set[str]]:
     """Give shards topics by Zipf's law, and filters; the n-th topic is held by one n-th as many as the first."""
-    import random
-
     draw = random.Random(11)
     weights = [1 / rank for rank in range(1, UNIVERSE + 1)]
     held: list[set[str]] = []

@@ -18,7 +18,7 @@ from rag_stdlib.aio import (
     arag_search_many,
     arag_stats,
 )
-from rag_stdlib.config import Config, CorpusConfig, RagConfig, load_config
+from rag_stdlib.config import Config, CorpusConfig, MeshConfig, RagConfig, load_config
 from rag_stdlib.contract.citations import cites
 from rag_stdlib.contract.provenance import chunk_is_grounded, content_sha256, provenance_key
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, carry, compose, deterministic, grant, uses
@@ -74,6 +74,7 @@ __all__ = [
     "Err",
     "Failure",
     "IndexStats",
+    "MeshConfig",
     "Ok",
     "QueryOptions",
     "RagChunkEnvelope",

@@ -91,7 +91,8 @@ class _Plan:
         from rag_stdlib.mesh.hosting import Host, HostedShard
 
         shard = HostedShard(IndexShard(self.runtime, self.index), Federation(), bytes.fromhex(self.node.realm_id), self._options())
-        return Host(transport, provider=self._provider() if "provider" in self.parts else None, shard=shard if "shard" in self.parts else None)
+        return Host(transport, provider=self._provider() if "provider" in self.parts else None, shard=shard if "shard" in self.parts else None,
+                    confidential=self.node.config.confidential)
 
     def tell(self) -> None:
         """Show who serves what; an index that is no shard of this configuration is refused."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import apsw
@@ -48,7 +48,7 @@ class State:
 
     served: ServedRepo | None = None
     rules: str = ""
-    blobs: Mapping[str, str] = NOTHING
+    blobs: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
 
 def exists(connection: apsw.Connection) -> bool:

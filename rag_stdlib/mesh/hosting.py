@@ -23,7 +23,7 @@ from rag_stdlib.mesh.federation.granting import NotGranted
 from rag_stdlib.mesh.federation.indexshard import IndexShard, ShardSummary
 from rag_stdlib.mesh.federation.payloads import Embedding
 from rag_stdlib.mesh.federation.shard import Federation
-from rag_stdlib.mesh.transport import Transport
+from rag_stdlib.mesh.transport import Confidential, Transport
 
 if TYPE_CHECKING:
     from rag_stdlib.mesh.provider import Provider, Serving
@@ -136,11 +136,13 @@ class HostedShard:
 class Host:
     """What a node serves of an index, from `begin` to `drain`. It takes over the transport, and closes it in the end."""
 
-    def __init__(self, transport: Transport, *, provider: Provider | None = None, shard: HostedShard | None = None) -> None:
-        """Prepare to serve a provider's procedures, a shard, or both."""
+    def __init__(self, transport: Transport, *, provider: Provider | None = None, shard: HostedShard | None = None,
+                 confidential: Confidential | None = None) -> None:
+        """Prepare to serve a provider's procedures, by this mode of sealing, a shard, by that of its options, or both."""
         self.transport: Final = transport
         self._provider = provider
         self._shard = shard
+        self._confidential: Confidential | None = confidential
         self._serving: Serving | None = None
         self._drained: asyncio.Task[None] | None = None
 
@@ -156,7 +158,7 @@ class Host:
             if self._shard is not None:
                 await self._shard.begin(self.transport)
             if self._provider is not None:
-                self._serving = await self._provider.serve(self.transport)
+                self._serving = await self._provider.serve(self.transport, confidential=self._confidential)
         except BaseException:
             await self._withdraw()
             raise

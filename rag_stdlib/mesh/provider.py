@@ -29,7 +29,16 @@ from rag_stdlib.mesh.procedures.desk import Desk
 from rag_stdlib.mesh.procedures.params import Params
 from rag_stdlib.mesh.procedures.refusals import refused
 from rag_stdlib.mesh.procedures.signing import Signer
-from rag_stdlib.mesh.transport import Request, Served, Transport, checked_node, checked_org, checked_procedure
+from rag_stdlib.mesh.transport import (
+    Confidential,
+    Request,
+    Served,
+    Transport,
+    checked_node,
+    checked_org,
+    checked_procedure,
+    served,
+)
 from rag_stdlib.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -139,10 +148,11 @@ class Provider:
             _LOG.exception("%s failed unexpectedly", name)
             raise Refusal("internal") from None
 
-    async def serve(self, transport: Transport) -> Serving:
+    async def serve(self, transport: Transport, *, confidential: Confidential | None = None) -> Serving:
         """Advertise every procedure as ``<org>/<name>`` and answer its calls, in this context's grant, until the result is stopped.
 
-        All are registered at the same time, so that it takes about as long as one.
+        All are registered at the same time, so that it takes about as long as one. `confidential` is the mode of sealing, on a mesh
+        that has such; None leaves it to the mesh.
 
         Raises:
             CallError: the mesh does not let this node serve one of them; then none is served.
@@ -150,14 +160,14 @@ class Provider:
         """
         if self._key is not None and self._key.node_id != transport.node_id:
             raise fail("config_invalid", where="Provider", detail=f"the key is of the node {self._key.node_id}, and {transport.node_id} is to serve")
-        starts = [asyncio.ensure_future(transport.serve(f"{self.org}/{name}", self._handler(name))) for name in self._procedures]
+        starts = [asyncio.ensure_future(served(transport, f"{self.org}/{name}", self._handler(name), confidential)) for name in self._procedures]
         try:
             await asyncio.gather(*starts, return_exceptions=True)  # each comes to its end, also where another fails
             return Serving(tuple(start.result() for start in starts))
         except BaseException:
-            served = tuple(start.result() for start in starts if not start.cancelled() and start.exception() is None)
+            came_up = tuple(start.result() for start in starts if not start.cancelled() and start.exception() is None)
             with suppress(CallError):  # what went wrong first is what is told
-                await Serving(served).stop()
+                await Serving(came_up).stop()
             raise
 
     def _handler(self, name: str) -> Callable[[Request], object]:

@@ -14,7 +14,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from rag_stdlib.contract.cbor import Value
 from rag_stdlib.contract.nodekeys import Profile
@@ -143,6 +143,25 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Leave the mesh: withdraw everything, end subscriptions, wait for handlers that run. Further calls fail."""
+
+
+@runtime_checkable
+class SealingTransport(Protocol):
+    """What a transport has beside the methods of `Transport` where calls of its procedures can be sealed."""
+
+    @property
+    def names_kem_key(self) -> bool:
+        """Whether this node names a key that callers can seal to."""
+
+    async def serve_sealed(self, procedure: str, handler: Handler, *, confidential: Confidential) -> Served:
+        """Serve as `Transport.serve` does, with a mode of sealing in the advertisement."""
+
+
+async def served(transport: Transport, procedure: str, handler: Handler, confidential: Confidential | None = None) -> Served:
+    """Serve a procedure with a mode of sealing; by None, and where the transport cannot seal, as `Transport.serve` does."""
+    if confidential is not None and isinstance(transport, SealingTransport):
+        return await transport.serve_sealed(procedure, handler, confidential=confidential)
+    return await transport.serve(procedure, handler)
 
 
 def own_procedure(node_id: str, name: str) -> str:

@@ -10,10 +10,9 @@ from station.station_mesh import WAIT_S, LiveMesh, echo
 
 from rag_stdlib.mesh.errors import InvalidCall, NotConfidential, ProviderError
 from rag_stdlib.mesh.federation.failures import ConfidentialityRefused
-from rag_stdlib.mesh.federation.granting import SealingTransport
 from rag_stdlib.mesh.federation.shard import Federation
 from rag_stdlib.mesh.macula import MaculaTransport
-from rag_stdlib.mesh.transport import Confidential
+from rag_stdlib.mesh.transport import Confidential, SealingTransport
 
 pytest_plugins = ("station.station_fixtures",)
 

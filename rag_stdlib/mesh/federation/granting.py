@@ -14,21 +14,18 @@ from typing import Final, Protocol, runtime_checkable
 from rag_stdlib.mesh.errors import CallError, ServeRefused
 from rag_stdlib.mesh.federation.clock import Clock, Ending
 from rag_stdlib.mesh.federation.settings import Settings
-from rag_stdlib.mesh.transport import Confidential, Handler, Served, Transport
+from rag_stdlib.mesh.transport import Handler, Served, Transport, served
 
 _LOG: Final = logging.getLogger("rag_stdlib")
 
 
 @runtime_checkable
-class SealingTransport(Protocol):
-    """What a transport has beside the methods of `Transport` where calls of its procedures can be sealed."""
+class WaitingServed(Protocol):
+    """What a `Served` has beside its own method where the mesh may keep it waiting for a grant."""
 
     @property
-    def names_kem_key(self) -> bool:
-        """Whether this node names a key that callers can seal to."""
-
-    async def serve_sealed(self, procedure: str, handler: Handler, *, confidential: Confidential) -> Served:
-        """Serve as `Transport.serve` does, with a mode of sealing in the advertisement."""
+    def reason(self) -> str | None:
+        """Why it is not advertised, in words; None while it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,7 @@ class Granting:
         self._served: Served | None = None
         self._reason: CallError | None = None
         self._refused_at: float | None = None
+        self._served_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -61,10 +59,16 @@ class Granting:
     @property
     def state(self) -> NotGranted | None:
         """What is missing; None where the procedure is served."""
+        reason = self._reason
         if self._served is not None:
-            return None
+            words = self._served.reason if isinstance(self._served, WaitingServed) else None
+            if words is None:
+                self._refused_at = None
+                return None
+            reason = ServeRefused(self._procedure, words)
+            self._refused_at = self._refused_at if self._refused_at is not None else self._served_at
         since = 0.0 if self._refused_at is None else self._clock.monotonic() - self._refused_at
-        return NotGranted(self._reason, round(since * 1_000))
+        return NotGranted(reason, round(since * 1_000))
 
     def serves(self, transport: Transport, settings: Settings) -> bool:
         """Tell whether this is what the configuration wants of a shard's search, and granted, so that nothing has to be asked."""
@@ -76,17 +80,17 @@ class Granting:
         self._ending.tell()
         if self._task is not None:
             await asyncio.wait([self._task])
-        served, self._served = self._served, None
-        if served is not None:
+        ending, self._served = self._served, None
+        if ending is not None:
             try:
-                await served.stop()
+                await ending.stop()
             except CallError as error:
                 _LOG.warning("%s could not be withdrawn: %s", self._procedure, error)
 
     async def _run(self) -> None:
         while not self._ending and self._served is None:
             try:
-                self._served = await self._serve()
+                self._served, self._served_at = await self._serve(), self._clock.monotonic()
             except CallError as error:
                 self._note(error)
             except Exception as error:  # noqa: BLE001 - the loop goes on, whatever one attempt fails with
@@ -97,10 +101,7 @@ class Granting:
                 await self._ending.pause(self._settings.grant_retry_ms / 1_000)
 
     async def _serve(self) -> Served:
-        settings = self._settings
-        if settings.confidential is not None and isinstance(self._transport, SealingTransport):
-            return await self._transport.serve_sealed(self._procedure, self._handler, confidential=settings.confidential)
-        return await self._transport.serve(self._procedure, self._handler)
+        return await served(self._transport, self._procedure, self._handler, self._settings.confidential)
 
     def _note(self, error: CallError) -> None:
         if self._refused_at is None:

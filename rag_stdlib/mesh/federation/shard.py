@@ -23,7 +23,7 @@ from rag_stdlib.mesh.errors import CallError, InvalidCall
 from rag_stdlib.mesh.federation.clock import Clock, Stragglers, SystemClock
 from rag_stdlib.mesh.federation.directory import SUMMARY_BYTES, Directory, Shard, fits
 from rag_stdlib.mesh.federation.failures import NotConfigured
-from rag_stdlib.mesh.federation.granting import Granting, NotGranted, SealingTransport
+from rag_stdlib.mesh.federation.granting import Granting, NotGranted
 from rag_stdlib.mesh.federation.listening import Listening
 from rag_stdlib.mesh.federation.merging import BY_SCORE, Merger
 from rag_stdlib.mesh.federation.payloads import Summary, read_summary
@@ -31,7 +31,7 @@ from rag_stdlib.mesh.federation.publishing import Publishing, take_leave, tellin
 from rag_stdlib.mesh.federation.query import TOP_K, FederatedAnswer, Place, ask
 from rag_stdlib.mesh.federation.responder import Responder, Search
 from rag_stdlib.mesh.federation.settings import Settings, settings
-from rag_stdlib.mesh.transport import Event, Transport
+from rag_stdlib.mesh.transport import Event, SealingTransport, Transport
 from rag_stdlib.mesh.wire import outgoing
 
 if TYPE_CHECKING:
@@ -236,10 +236,8 @@ class Federation:
         self._closed = True
         place, told = self._place, self._publishing is not None
         await self._stop_publishing()
-        if place is not None and told:
-            await _leave(place, self._clock)
-        await self._responder.close()
-        await self._stop_listening()
+        leaving = [_leave(place, self._clock)] if place is not None and told else []
+        await asyncio.gather(*leaving, self._responder.close(), self._stop_listening())  # where the mesh is silent, each takes its time
         self._place = None
         await self._stragglers.ended()
 
