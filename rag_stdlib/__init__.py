@@ -18,11 +18,12 @@ from rag_stdlib.aio import (
     arag_search_many,
     arag_stats,
 )
-from rag_stdlib.config import Config, CorpusConfig, MeshConfig, RagConfig, load_config
+from rag_stdlib.config import Config, CorpusConfig, RagConfig, load_config
 from rag_stdlib.contract.citations import cites
 from rag_stdlib.contract.provenance import chunk_is_grounded, content_sha256, provenance_key
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, Effect, carry, compose, deterministic, grant, uses
 from rag_stdlib.errors import ERRORS, Failure, ToolShapeError
+from rag_stdlib.meshconfig import MeshConfig
 from rag_stdlib.options import QueryOptions
 from rag_stdlib.records import (
     CheckReport,

@@ -69,7 +69,7 @@ class IndexShard:
 
     It answers what `rag_stdlib.mesh.federation.exchange` describes, each question from one snapshot of the index, under the authority of
     the runtime. A hit is as the RAG service contract has it (`chunk_id`, `content`, `score`, `source_path`, `provenance`, `meta`,
-    `also_in`), with its `id`, and with the `doc_id`, `ordinal`, `lexical_score` and `vector_score` of `rag_search`.
+    `also_in`), with its `id`, and with the `doc_id`, `ordinal`, `start_char`, `end_char`, `lexical_score` and `vector_score` of `rag_search`.
     """
 
     def __init__(self, runtime: Runtime, index: str) -> None:
@@ -191,7 +191,8 @@ class IndexShard:
         sections = corpora.sections(snapshot.connection, list({chunk.doc_id for chunk in found.chunks}))
         hits = [_hit(chunk, shapes.hit(chunk, sections.get(chunk.doc_id), copies))
                 for chunk, copies in zip(found.chunks, found.copies, strict=True)]
-        return Hits(replies.hits_within_bounds(hits)["hits"], PLAIN)
+        content = content_of(snapshot).get("index_content")
+        return Hits(replies.hits_within_bounds(hits)["hits"], {**PLAIN, **({"content": content} if content else {})})
 
 
 def _named(identity: EmbedderIdentity) -> Embedding:
@@ -221,5 +222,6 @@ def _wider(exchange: Exchange, terms: int) -> Wider:
 
 def _hit(chunk: RagChunkEnvelope, shape: dict[str, Any]) -> dict[str, Any]:
     parts = {"lexical_score": chunk.lexical_score, "vector_score": chunk.vector_score}
-    return {"id": shape["chunk_id"], **shape, "doc_id": chunk.doc_id, "ordinal": chunk.ordinal,
+    return {"id": shape["chunk_id"], **shape, "doc_id": chunk.doc_id, "ordinal": chunk.ordinal, "start_char": chunk.start_char,
+            "end_char": chunk.end_char,
             **{name: score for name, score in parts.items() if score is not None}}

@@ -44,7 +44,7 @@ def test_a_hit_has_the_contracts_fields_and_those_of_a_search(shard: IndexShard)
 def test_a_peer_that_knows_of_nothing_but_text_is_answered_by_the_embedding(runtime: Runtime, shard: IndexShard) -> None:
     answer = shard({"text": TEXT.encode()}, 4)
     assert list(answer.hits) == hits(shard, Asked(TEXT, "vector", tuple(query_vector(runtime, TEXT))).query(), 4)
-    assert (answer.statistics, answer.embedding, len(list(answer.hits))) == ({"v": 1}, shard.embedding(), 4)
+    assert (answer.statistics, answer.embedding, len(list(answer.hits))) == ({"v": 1, "content": shard.content()}, shard.embedding(), 4)
 
 
 def test_a_peer_that_writes_byte_strings_is_answered_over_the_mesh(run: Run, shard: IndexShard) -> None:

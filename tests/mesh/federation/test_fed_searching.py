@@ -113,7 +113,7 @@ def test_it_is_also_what_a_provider_of_the_one_index_answers(run: Run, dealt: Ru
                 for text in QUERIES:
                     answer = await search(asker, text, mode=mode, vector=vector(dealt, text, mode))
                     reply: Any = provider.handle(answer_query.__name__, {"query_text": text})
-                    more = ("id", "doc_id", "ordinal", "lexical_score", "vector_score")
+                    more = ("id", "doc_id", "ordinal", "start_char", "end_char", "lexical_score", "vector_score")
                     bare = [{name: value for name, value in each.items() if name not in more} for each in plain(answer.hits)]
                     assert as_bytes(bare) == as_bytes(reply["hits"])
 
