@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from rag_stdlib.contract.composite import ML_DSA_PUBLIC, ML_DSA_SIGNATURE, PUBLIC, SIGNATURE
 from rag_stdlib.contract.jcs import canonical
 from rag_stdlib.proof.forms import Flag, Form, ListOf, Members, OneOf, OrNull, Text, Whole
+from replay import ed25519
 
 SCHEMA: Final = "rag-stdlib/answer-certificate/v1"
 NODE_LABEL: Final = "rag-stdlib/answer-certificate/node/v1"
 ENTRY_SCHEMA: Final = "rag-stdlib/log-entry/v1"
 LABELS: Final = ("contradicted", "entailed", "not_supported", "quoted")
+REASONS: Final = ("no_span", "contradicted", "not_supported", "label_not_allowed", "low_confidence")
 NOT_PROVEN: Final = ("answer_is_complete", "answer_is_true", "documents_are_true", "evidence_is_complete",
                      "issuer_is_honest_about_retrieval", "judge_is_right", "model_ran_as_named")
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -90,13 +90,14 @@ def _is_time(text: str) -> bool:
     return read_time(text) is not None
 
 
-def _is_base64_of(*sizes: int) -> Text:
+def _base64(size: int | None = None) -> Text:
+    """Give the form of base64, of so many bytes if that is said."""
     def is_fit(text: str) -> bool:
         try:
-            data = base64.b64decode(text, validate=True)
+            data = ed25519.strict_base64(text)
         except ValueError:
             return False
-        return base64.b64encode(data).decode() == text and len(data) in sizes
+        return size is None or len(data) == size
 
     return Text(pattern="[A-Za-z0-9+/]*={0,2}", is_fit=is_fit)
 
@@ -124,7 +125,7 @@ _SPAN: Final = Members({"item": _COUNT, "start": _COUNT, "end": _COUNT, "text": 
 _CLAIM: Final = Members({
     "start": _COUNT, "end": _COUNT, "text": Text(), **_DIGEST_OF, "spans": ListOf(_SPAN, 16),
     "judgement": Members({"label": OneOf(LABELS), "confidence": SHARE, "inputs_sha256": ID}),
-    "decision": Members({"shown": Flag(), "reason": OrNull(Text(1, 100))})})
+    "decision": Members({"shown": Flag(), "reason": OrNull(OneOf(REASONS))})})
 BODY: Final = Members({
     "schema": OneOf((SCHEMA,)),
     "issuer": Members({"name": _NAME, "key_id": ID, "node_id": OrNull(ID)}),
@@ -143,10 +144,8 @@ BODY: Final = Members({
     "policy": Members({"labels": ListOf(OneOf(LABELS), len(LABELS), 1, _is_sorted), "minimum_confidence": SHARE, **_DIGEST_OF}),
     "not_proven": ListOf(Text(), 100)})
 ENVELOPE: Final = Members(
-    {"certificate": BODY, "signature": _is_base64_of(64)},
-    {"node_signature": Members({"profile": OneOf(("pq_pure", "pq_hybrid")), "key": _is_base64_of(ML_DSA_PUBLIC, PUBLIC),
-                                "signature": _is_base64_of(ML_DSA_SIGNATURE, SIGNATURE)}),
-     "receipt": Text()})
+    {"certificate": BODY, "signature": _base64(ed25519.SIGNATURE_BYTES)},
+    {"node_signature": Members({"profile": OneOf(("pq_pure", "pq_hybrid")), "key": _base64(), "signature": _base64()}), "receipt": Text()})
 
 
 def json_schema() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rag_stdlib.proof.format import LABELS
 
 _SHARE: Final = re.compile(r"0\.[0-9]{6}|1\.000000", re.ASCII)
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-_LONGEST_S: Final = 10**10
+_LONGEST_S: Final = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Policy:
             _require(isinstance(getattr(self, name), bool), f"{name} is true or false")
         _require(self.max_age_s is None or _is_seconds(self.max_age_s), "max_age_s is a number of whole seconds")
         _require(_is_seconds(self.skew_s), "skew_s is a number of whole seconds")
-        _require(bool(self.labels) and set(self.labels) <= {*LABELS}, f"labels are some of {', '.join(LABELS)}")
+        _require(isinstance(self.labels, tuple) and 0 < len(self.labels) <= len(LABELS) and set(self.labels) <= {*LABELS}, f"labels are some of {', '.join(LABELS)}")
         _require(isinstance(self.minimum_confidence, str) and bool(_SHARE.fullmatch(self.minimum_confidence)),
                  "minimum_confidence is a text of six decimals, 0.000000 to 1.000000")
         for name in ("judges", "generators"):

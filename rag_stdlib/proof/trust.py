@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.forms import ListOf, Members, Text, Whole, pointer
+from rag_stdlib.proof.log.cosignatures import KINDS
 from rag_stdlib.proof.log.errors import ProofError
 from rag_stdlib.proof.log.notes import ED25519, VerifierKey
 from rag_stdlib.proof.log.pinned import PinnedLog
@@ -26,9 +27,6 @@ _FORM: Final = Members({
                               {"node_id": fmt.ID, "not_before": _TIME, "not_after": _TIME}), 10_000, 1)},
     {"logs": ListOf(Members({"origin": Text(1, 1_000), "keys": ListOf(Text(1, 4_096), 100, 1)}), 1_000),
      "witnesses": ListOf(Text(1, 8_192), 1_000), "quorum": Whole(0, 1_000)})
-
-
-_NOBODY: Final = VerifierKey("-", bytes([5]) + bytes(31))
 
 
 class TrustError(ValueError):
@@ -76,21 +74,25 @@ class Trust:
         """Pin keys; `logs` are the keys of each, by its origin.
 
         Raises:
-            TrustError: there is no issuer; a key of one is listed twice; a key is of another kind than it is listed for; what
-                `PinnedLog` refuses.
+            TrustError: there is no issuer; a public key is listed twice, for whatever; a key is of another kind than it is listed for; the
+                quorum is more than there are names of witnesses; what `PinnedLog` refuses.
         """
-        pinned = {issuer.key_id: issuer for issuer in issuers}
-        if not pinned or len(pinned) != len(issuers):
-            raise TrustError("a key of an issuer is listed twice" if pinned else "no issuer is trusted")
-        for key in (key for keys in (logs or {}).values() for key in keys):
+        of_logs = [key for keys in (logs or {}).values() for key in keys]
+        public = [*(issuer.public_key for issuer in issuers), *(key.public for key in (*of_logs, *witnesses))]
+        if not issuers:
+            raise TrustError("no issuer is trusted")
+        if len(set(public)) != len(public):
+            raise TrustError("a public key is listed twice")
+        for key in of_logs:
             if key.kind != ED25519:
                 raise TrustError(f"the key of the log {key.name!r:.100} is of kind {key.kind}; those of logs are of kind {ED25519}")
-        for keys in (*(logs or {}).values(), witnesses):
-            if len({key.text() for key in keys}) != len(keys):
-                raise TrustError("a key of a log or a witness is listed twice")
+        for witness in witnesses:
+            if witness.kind not in KINDS:
+                raise TrustError(f"the key of the witness {witness.name!r:.100} is of kind {witness.kind}, which does not cosign")
+        if not 0 <= quorum <= len({witness.name for witness in witnesses}):
+            raise TrustError(f"a quorum of {quorum} cannot be had of these witnesses")
         try:
-            PinnedLog("-", (_NOBODY,), tuple(witnesses), quorum)  # also where no log is trusted
-            return cls(pinned, {origin: PinnedLog(origin, tuple(keys), tuple(witnesses), quorum) for origin, keys in (logs or {}).items()})
+            return cls({issuer.key_id: issuer for issuer in issuers}, {origin: PinnedLog(origin, tuple(keys), tuple(witnesses), quorum) for origin, keys in (logs or {}).items()})
         except ProofError as error:
             raise TrustError(error.words) from None
 
@@ -106,9 +108,9 @@ class Trust:
         if departs is not None:
             raise TrustError(f"{pointer(departs) or 'the file'} is missing, unknown or not of its form")
         assert isinstance(given, dict)  # noqa: S101 - it has the form
-        logs: dict[str, list[VerifierKey]] = {}
-        for log in given.get("logs", ()):
-            logs.setdefault(log["origin"], []).extend(map(_verifier, log["keys"]))
+        logs = {log["origin"]: list(map(_verifier, log["keys"])) for log in given.get("logs", ())}
+        if len(logs) != len(given.get("logs", ())):
+            raise TrustError("an origin is listed twice")
         return cls.of(list(map(_issuer, given["issuers"])), logs, [_verifier(text) for text in given.get("witnesses", ())], given.get("quorum", 0))
 
 

@@ -46,7 +46,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class ShownClaim:
-    """A claim of a verified certificate: `place` in the list of claims; `blocked` says why it may not be shown, None where it may."""
+    """A claim of a verified certificate: `place` in the list of claims; `blocked` says why it may not be shown, None where it may.
+
+    `quotes` are the spans that it was judged by, of a quotation those that hold it, and `sources` where each of them is from.
+    """
 
     place: int
     text: str

@@ -15,7 +15,7 @@ from rag_stdlib.contract import nodekeys
 from rag_stdlib.contract.jcs import canonical
 from rag_stdlib.proof import bodychecks
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.decisions import reason
+from rag_stdlib.proof.decisions import is_quotation, reason
 from rag_stdlib.proof.forms import Path, pointer
 from rag_stdlib.proof.logchecks import LogChecks
 from rag_stdlib.proof.policy import Policy
@@ -131,11 +131,11 @@ class _Run:
 
     def _freshness(self, body: Body) -> None:
         issued, expires = (_moment(body[name]) for name in ("issued_at", "expires_at"))
-        policy = self._policy
-        self._refute("not_yet_valid", ("issued_at",) if issued > self._now + timedelta(seconds=policy.skew_s) else None)
+        policy, age = self._policy, self._now - issued
+        self._refute("not_yet_valid", ("issued_at",) if _is_longer(-age, policy.skew_s) else None)
         self._refute("expired", ("expires_at",) if self._now >= expires else None)
         if policy.max_age_s is not None:
-            self._refute("too_old", ("issued_at",) if self._now - issued > timedelta(seconds=policy.max_age_s) else None)
+            self._refute("too_old", ("issued_at",) if _is_longer(age, policy.max_age_s) else None)
 
     def _question(self, body: Body) -> None:
         said = body["query"]
@@ -164,9 +164,10 @@ class _Run:
     def _claim(self, place: int, claim: Body, body: Body) -> ShownClaim:
         label, confidence, policy = claim["judgement"]["label"], claim["judgement"]["confidence"], self._policy
         blocked = claim["decision"]["reason"] or reason(label, confidence, len(claim["spans"]), policy.labels, policy.minimum_confidence)
-        items = body["retrieval"]["items"]
-        sources = tuple(items[span["item"]]["source"] for span in claim["spans"])
-        return ShownClaim(place, claim["text"], label, sources, tuple(span["text"] for span in claim["spans"]), blocked)
+        items, text = body["retrieval"]["items"], claim["text"]
+        spans = [span for span in claim["spans"] if label != "quoted" or is_quotation(text, [span["text"]])]
+        sources = tuple(items[span["item"]]["source"] for span in spans)
+        return ShownClaim(place, text, label, sources, tuple(span["text"] for span in spans), blocked)
 
     def _refute(self, code: str, path: Path | None) -> None:
         if path is None:
@@ -201,6 +202,11 @@ def _moment(text: str) -> datetime:
     read = fmt.read_time(text)
     assert read is not None  # noqa: S101 - the form was checked
     return read
+
+
+def _is_longer(time: timedelta, seconds: int) -> bool:
+    """Compare exactly; a policy's seconds may be more than a `timedelta` holds."""
+    return time // timedelta(microseconds=1) > seconds * 1_000_000
 
 
 def _text_or_none(of: Callable[[str], str], text: str) -> str | None:

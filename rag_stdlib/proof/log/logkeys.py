@@ -1,0 +1,147 @@
+"""The keys of a log or of a witness: one file under one name, apart from the keys that issuers sign with, and exchanged with overlap.
+
+The file is text that its owner alone may read, a key on a line, the oldest first::
+
+    rag-stdlib/log-keys/v1
+    retired NAME+ID+BASE64
+    signing PRIVATE+KEY+NAME+ID+BASE64
+
+`rotate` adds a key; from then on both sign, so that clients who pin the old one go on while they learn the new one. `retire` ends that:
+the old key signs no more and its secret is gone, but what it signed is still known for one's own.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rag_stdlib.proof.log.cosignatures import COSIGNATURE_ED25519, COSIGNATURE_ML_DSA_44
+from rag_stdlib.proof.log.errors import LogError, ProofError
+from rag_stdlib.proof.log.notes import ED25519, NoteSigner, VerifierKey
+from rag_stdlib.proof.log.privatefile import changing, create_private, read_private
+
+LOG_KINDS: Final = (ED25519,)
+WITNESS_KINDS: Final = (COSIGNATURE_ED25519, COSIGNATURE_ML_DSA_44)
+
+_FIRST: Final = "rag-stdlib/log-keys/v1"
+_MAX_KEYS: Final = 64
+_MAX_BYTES: Final = 262_144
+_SEED_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LogKeys:
+    """The keys of one name.
+
+    Attributes:
+        name: The origin of the log, or the name of the witness.
+        signers: Those that sign, the oldest first; at least one.
+        retired: Those that signed before.
+    """
+
+    name: str
+    signers: tuple[NoteSigner, ...]
+    retired: tuple[VerifierKey, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that they are of one name; a `ProofError` (``keys_unfit``) where they are not, or where none signs."""
+        if not self.signers:
+            raise ProofError("keys_unfit", f"no key of {self.name} signs")
+        texts = [key.text() for key in self.verifiers]
+        if any(key.name != self.name for key in self.verifiers) or len(set(texts)) != len(texts):
+            raise ProofError("keys_unfit", f"the keys are not all of {self.name}, or one is there twice")
+
+    @property
+    def verifiers(self) -> tuple[VerifierKey, ...]:
+        """The public halves of all, the retired ones too."""
+        return (*self.retired, *(signer.verifier for signer in self.signers))
+
+    @property
+    def signing(self) -> tuple[VerifierKey, ...]:
+        """The public halves of those that sign: what clients are to pin."""
+        return tuple(signer.verifier for signer in self.signers)
+
+
+def new_keys(path: str | os.PathLike[str], name: str, kinds: Sequence[int] = LOG_KINDS) -> LogKeys:
+    """Make a new file with a key of each kind: `LOG_KINDS` for a log (name it as its origin), `WITNESS_KINDS` for a witness.
+
+    Raises:
+        ProofError: ``key_malformed`` for a name that no key can have, or a kind that there is not.
+        LogError: ``exists``, ``missing`` (the folder), ``disk_full``, ``readonly``, ``file_io``.
+    """
+    keys = LogKeys(name, tuple(_new_key(name, kind) for kind in kinds))
+    create_private(path, _written(keys))
+    return keys
+
+
+def load_keys(path: str | os.PathLike[str]) -> LogKeys:
+    """Read the keys of a log or a witness.
+
+    Raises:
+        LogError: ``missing``, ``file_unsafe``, ``file_io``; ``file_foreign`` where it is no such file.
+    """
+    return _read(read_private(path, _MAX_BYTES), os.fspath(path))
+
+
+def rotate(path: str | os.PathLike[str]) -> LogKeys:
+    """Add a new key of each kind that signs now; old and new ones sign together until the old ones are retired.
+
+    Raises:
+        LogError: As `load_keys`; ``disk_full``, ``readonly``.
+        ProofError: ``keys_unfit``: the file holds 64 keys already.
+    """
+    with changing(path, _MAX_BYTES) as exchange:
+        keys = _read(exchange.data, os.fspath(path))
+        kinds = dict.fromkeys(signer.kind for signer in keys.signers)
+        keys = LogKeys(keys.name, (*keys.signers, *(_new_key(keys.name, kind) for kind in kinds)), keys.retired)
+        exchange.put(_written(keys))
+    return keys
+
+
+def retire(path: str | os.PathLike[str], key_id: str) -> LogKeys:
+    """End the use of a key, named by its id in eight hex digits, and forget its secret; another key of its kind must go on.
+
+    Raises:
+        LogError: As `rotate`; ``key_unknown`` where no key that signs has this id, or it is the last of its kind.
+    """
+    with changing(path, _MAX_BYTES) as exchange:
+        keys = _read(exchange.data, os.fspath(path))
+        old = [signer for signer in keys.signers if signer.verifier.key_id.hex() == key_id]
+        stay = tuple(signer for signer in keys.signers if signer not in old)
+        if not old:
+            raise LogError("key_unknown", f"no key with the id {key_id} signs for {keys.name}")
+        if any(one.kind not in {signer.kind for signer in stay} for one in old):
+            raise LogError("key_unknown", f"the key {key_id} is the last of its kind that signs for {keys.name}; rotate first")
+        keys = LogKeys(keys.name, stay, (*keys.retired, *(one.verifier for one in old)))
+        exchange.put(_written(keys))
+    return keys
+
+
+def _new_key(name: str, kind: int) -> NoteSigner:
+    return NoteSigner(name, secrets.token_bytes(_SEED_BYTES), kind)
+
+
+def _written(keys: LogKeys) -> bytes:
+    if len(keys.verifiers) > _MAX_KEYS:
+        raise ProofError("keys_unfit", f"a file holds {_MAX_KEYS} keys of {keys.name}, the retired ones too; there is no room for more")
+    lines = [_FIRST, *(f"retired {key.text()}" for key in keys.retired), *(f"signing {signer.private_text()}" for signer in keys.signers)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _read(data: bytes, path: str) -> LogKeys:
+    try:
+        first, *lines, last = data.decode().split("\n")
+        if (first, last) != (_FIRST, "") or not 0 < len(lines) <= _MAX_KEYS:
+            raise ProofError("key_malformed", f"it is not {_FIRST} and up to {_MAX_KEYS} lines")
+        signers = tuple(NoteSigner.parse(line[8:]) for line in lines if line.startswith("signing "))
+        retired = tuple(VerifierKey.parse(line[8:]) for line in lines if line.startswith("retired "))
+        keys = LogKeys((retired or tuple(signer.verifier for signer in signers))[0].name, signers, retired)
+        if _written(keys) != data:
+            raise ProofError("key_malformed", "a line is neither of a retired nor of a signing key, or they stand in another order")
+    except (ValueError, IndexError) as error:
+        words = error.words if isinstance(error, ProofError) else "it is no text of keys"
+        raise LogError("file_foreign", f"{path!r} is no file of log keys: {words}") from None
+    return keys

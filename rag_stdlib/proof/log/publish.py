@@ -1,0 +1,102 @@
+"""Publishing a log as a folder of static files, for any web server; the checkpoint comes last, so that all it needs is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Final
+
+from rag_stdlib.proof.log.checkpoints import Checkpoint
+from rag_stdlib.proof.log.errors import LogError, ProofError
+from rag_stdlib.proof.log.merkle import verify_consistency
+from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES, Note
+from rag_stdlib.proof.log.privatefile import os_refusal, sync_folder
+from rag_stdlib.proof.log.store import Log
+from rag_stdlib.proof.log.tiles import CHECKPOINT, HEIGHT, WIDTH, Tile, bundle, tiles_of
+
+_MODE: Final = 0o644  # it is for everyone to read
+
+
+def publish(log: Log, folder: str | os.PathLike[str], checkpoint: bytes | None = None) -> Checkpoint:
+    """Write what a log has to a folder, beside what was written before.
+
+    One process publishes to a folder at a time. Partial tiles are taken away once the full one is there.
+
+    Args:
+        log: The log.
+        folder: Where to; made where it is missing.
+        checkpoint: The note to publish: one of this log's, as `Log.cosigned` gives it; else its last.
+
+    Raises:
+        LogError: ``rolled_back`` or ``forked`` where the folder shows a larger or another tree already, or the note is none of this log,
+            and ``origin_mismatch`` where it shows another log, and nothing is written; ``disk_full``, ``readonly``, ``file_io``; what reading the log raises.
+        ProofError: The note, or the one in the folder, is no checkpoint.
+    """
+    note = log.checkpoint() if checkpoint is None else checkpoint
+    head, target = log.own(note), Path(folder)
+    try:
+        before = _published(target, log.origin)
+        if before is not None:
+            _check_continued(log, before, head)
+        folders = set()
+        for tile in tiles_of(head.size, before.size if before else 0):
+            path = target / tile.path
+            _write(path, _content(log, tile))
+            folders.add(path.parent)
+            if tile.width == WIDTH:
+                shutil.rmtree(target / f"{tile.path}.p", ignore_errors=True)
+        for touched in sorted(folders):
+            sync_folder(touched)
+        _write(target / CHECKPOINT, note)
+        sync_folder(target)
+    except OSError as error:
+        raise os_refusal(str(target), error) from None
+    return head
+
+
+def _published(folder: Path, origin: str) -> Checkpoint | None:
+    """Read the checkpoint that the folder shows."""
+    try:
+        with (folder / CHECKPOINT).open("rb") as file:
+            note = Note.parse(file.read(MAX_NOTE_BYTES + 1))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    head = Checkpoint.parse(note.text)
+    if head.origin != origin:
+        raise LogError("origin_mismatch", f"the folder {str(folder)!r} shows the log {head.origin}, not {origin}")
+    return head
+
+
+def _check_continued(log: Log, before: Checkpoint, head: Checkpoint) -> None:
+    """Refuse to show a tree that does not continue the one that is shown."""
+    if before.size > head.size:
+        raise LogError("rolled_back", f"the folder shows {before.size} entries already, and this checkpoint has {head.size}")
+    try:
+        verify_consistency(before.size, before.root, head.size, head.root, log.consistency_path(before.size, head.size))
+    except ProofError as error:
+        raise LogError("forked", f"the folder shows another tree: {error.words}") from None
+
+
+def _content(log: Log, tile: Tile) -> bytes:
+    start = tile.index * WIDTH
+    if tile.level is None:
+        return bundle(list(log.entries(start, start + tile.width)))
+    return b"".join(log.hashes(tile.level * HEIGHT, start, tile.width))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put a file in its place whole, on the disk before it shows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{secrets.token_hex(8)}")
+    with contextlib.ExitStack() as undo:
+        with beside.open("xb") as file:
+            undo.callback(beside.unlink)
+            os.fchmod(file.fileno(), _MODE)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        undo.pop_all()

@@ -1,0 +1,29 @@
+"""A process that appends to a log: ``append KEYS LOG NAME COUNT`` (a COUNT of 0 goes on until it is killed).
+
+It says ``ready``, waits for a line, and then says of each acknowledged entry ``POSITION ENTRY`` and the receipt in base64, on a line.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from itertools import count, islice
+
+from rag_stdlib.proof.log.logkeys import load_keys
+from rag_stdlib.proof.log.store import Log
+
+
+def main(keys: str, path: str, name: str, number: int) -> None:
+    with Log(path, load_keys(keys), synchronous="normal", busy_seconds=60) as log:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        for turn in islice(count(), number or None):
+            entry = f"{name}-{turn}"
+            receipt = log.append(entry.encode())
+            sys.stdout.write(f"{receipt.index} {entry} {base64.b64encode(receipt.to_bytes()).decode()}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

@@ -1,0 +1,258 @@
+"""From a question to a certificate that verifies, offline, and again from a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certified import as_bytes
+
+import replay
+from rag_stdlib import Config, Runtime, SourceDocument, rag_delete, rag_ingest_document
+from rag_stdlib.contract.nodekeys import NodeKey
+from rag_stdlib.effects import grant
+from rag_stdlib.embed.hashing import HashingEmbedder
+from rag_stdlib.errors import Failure
+from rag_stdlib.proof import retrieving
+from rag_stdlib.proof.certificate import Retrieval, score, share
+from rag_stdlib.proof.generators import make_generator
+from rag_stdlib.proof.generators.protocol import GeneratorIdentity
+from rag_stdlib.proof.issuerkeys import IssuerKey, IssuerKeys
+from rag_stdlib.proof.issuing import Issuer, answer
+from rag_stdlib.proof.judges import Judgement, make_judge
+from rag_stdlib.proof.judges.protocol import JudgeIdentity
+from rag_stdlib.proof.log.logkeys import LogKeys, new_keys
+from rag_stdlib.proof.log.store import Log
+from rag_stdlib.proof.pipeline import Pipeline
+from rag_stdlib.proof.policy import Policy
+from rag_stdlib.proof.retrieving import retrieve, still_stored
+from rag_stdlib.proof.trust import Issuer as Trusted
+from rag_stdlib.proof.trust import Trust
+from rag_stdlib.proof.verify import verify
+from rag_stdlib.result import Ok
+
+QUESTION = "When are refunds paid?"
+POLICY = """# Refunds
+
+Refunds are paid within ten days of the return. A receipt is needed for every refund.
+
+# Shipping
+
+Goods are shipped on the next working day. Shipping is free above 50 euros.
+"""
+KEYS = IssuerKeys("acme", (IssuerKey(bytes(range(32)), "2020-01-01T00:00:00Z"),))
+DIM = 64
+
+pytestmark = pytest.mark.usefixtures("runtime")
+
+
+class Says:
+    """A generator that says one thing whatever it is asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked: list[str] = []
+
+    @property
+    def identity(self) -> GeneratorIdentity:
+        return GeneratorIdentity("says", "a model", "a" * 64)
+
+    def generate(self, question: str, texts: Sequence[str]) -> str:
+        self.asked.append(question)
+        assert texts
+        return self.text
+
+
+class Believes:
+    """A judge that believes everything."""
+
+    def __init__(self, label: Any = "entailed", confidence: str = "0.900000") -> None:
+        self.label, self.confidence = label, confidence
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        return JudgeIdentity("believes", "1", "b" * 64)
+
+    def judge(self, _claim: str, _spans: Sequence[str]) -> Judgement:
+        return Judgement(self.label, self.confidence, "")
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Runtime]:
+    with Runtime(Config(), root=tmp_path, embedder=HashingEmbedder(DIM)) as made:
+        assert isinstance(rag_ingest_document("a.db", SourceDocument("policy", "policy.md", POLICY), 120), Ok)
+        yield made
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[tuple[Log, LogKeys]]:
+    keys = new_keys(tmp_path / "log.keys", "log.example/answers")
+    with Log.create(tmp_path / "log.db", keys, synchronous="normal") as made:
+        yield made, keys
+
+
+def offline(**changes: Any) -> Pipeline:
+    return Pipeline(**{"generator": make_generator(), "judge": make_judge("quotation"), **changes})
+
+
+def from_index(question: str) -> Retrieval:
+    return retrieve("a.db", question, 5)
+
+
+def judged(envelope: dict[str, Any], *, logs: dict[str, Any] | None = None, query: str = QUESTION, **policy: Any) -> Any:
+    trust = Trust.of([Trusted("acme", KEYS.signing.public)], logs)
+    return verify(as_bytes(envelope), trust, Policy(require_log=logs is not None, **policy), query, now=datetime.now(timezone.utc))
+
+
+def test_an_answer_offline_is_quotations_and_verifies(runtime: Runtime, log: tuple[Log, LogKeys]) -> None:
+    envelope = answer(QUESTION, from_index, offline(), Issuer(KEYS, log[0]), nonce="nonce-of-the-asker")
+    verdict = judged(envelope, logs={"log.example/answers": log[1].signing})
+    assert verdict, verdict
+    first = verdict.claims[0]
+    assert (first.text, first.label, first.quotes, first.blocked) == (
+        "Refunds are paid within ten days of the return.", "quoted", ("Refunds are paid within ten days of the return.",), None)
+    body = envelope["certificate"]
+    assert (body["query"]["nonce"], body["retrieval"]["embedder"], body["retrieval"]["mode"]) == ("nonce-of-the-asker", {"model": "words-sha256", "dim": DIM}, "hybrid")
+    with runtime.store.snapshot("a.db") as snapshot:
+        assert body["retrieval"]["indexes"] == [{"node_id": None, "shard_id": None, "content": snapshot.describe()["content"]}]
+    assert log[0].size == 1
+
+
+def test_no_evidence_is_an_abstention_and_nothing_is_generated() -> None:
+    assert isinstance(rag_delete("a.db", "policy"), Ok)
+    says = Says("Everything is refunded.")
+    envelope = answer(QUESTION, from_index, offline(generator=says), Issuer(KEYS))
+    assert (says.asked, envelope["certificate"]["answer"]["abstained"], envelope["certificate"]["claims"]) == ([], True, [])
+    verdict = judged(envelope)
+    assert (bool(verdict), verdict.abstained, verdict.claims) == (True, True, ())
+
+
+def test_what_is_not_in_the_evidence_is_not_shown() -> None:
+    says = Says("Refunds are paid within ten days of the return.\n- Refunds are paid in gold.")
+    verdict = judged(answer(QUESTION, from_index, offline(generator=says), Issuer(KEYS)))
+    assert [(claim.text, claim.blocked) for claim in verdict.claims] == [
+        ("Refunds are paid within ten days of the return.", None), ("Refunds are paid in gold.", "not_supported")]
+
+
+def test_a_judge_that_says_quoted_of_what_is_none_is_not_believed() -> None:
+    verdict = judged(answer(QUESTION, from_index, offline(generator=Says("Refunds are paid in gold."), judge=Believes("quoted", "1.000000")), Issuer(KEYS)))
+    assert [claim.blocked for claim in verdict.claims] == ["not_supported"]
+
+
+@pytest.mark.parametrize(("changes", "blocked"), [
+    ({"judge": Believes()}, [None, None]), ({"judge": Believes("contradicted")}, ["contradicted"] * 2), ({"judge": Believes(confidence="0.499999")}, ["low_confidence"] * 2),
+    ({"judge": Believes(), "labels": ("quoted",)}, ["label_not_allowed"] * 2), ({"judge": Believes(), "alignment": "none"}, ["no_span"] * 2),
+    ({"judge": Believes(), "decomposition": "whole"}, [None]), ({"judge": Believes(), "decomposition": "model"}, [None]), ({"judge": make_judge("none")}, ["not_supported"] * 2),
+    ({"judge": Believes(), "minimum_confidence": "0.900001"}, ["low_confidence"] * 2), ({"judge": Believes(), "spans": 1}, [None, None]),
+])
+def test_every_part_can_be_left_out_and_the_certificate_says_so(changes: dict[str, Any], blocked: list[str | None]) -> None:
+    pipeline = offline(generator=Says("Refunds are paid within ten days. Shipping is free."), **changes)
+    envelope = answer(QUESTION, from_index, pipeline, Issuer(KEYS))
+    verdict = judged(envelope)
+    assert [claim.blocked for claim in verdict.claims] == blocked
+    assert envelope["certificate"]["methods"] == {"decomposition": pipeline.decomposition, "alignment": pipeline.alignment}
+
+
+def test_alignment_by_embedder() -> None:
+    embedder = HashingEmbedder(DIM)
+    pipeline = offline(alignment="embedder", embed=lambda texts: embedder.embed(texts, "passage"))
+    envelope = answer(QUESTION, from_index, pipeline, Issuer(KEYS))
+    assert judged(envelope).claims[0].blocked is None
+    for wrong in ({"alignment": "embedder"}, {"embed": embedder.embed}):
+        with pytest.raises(ValueError, match="embedder"):
+            offline(**wrong)
+    for spans in (0, 17):
+        with pytest.raises(ValueError, match="1 to 16"):
+            offline(spans=spans)
+
+
+def test_a_run_that_was_recorded_issues_the_same_body_without_index_clock_or_chance(runtime: Runtime, tmp_path: Path) -> None:
+    pipeline = offline()
+    with replay.record(str(tmp_path / "run.jsonl")):
+        first = answer(QUESTION, from_index, pipeline, Issuer(KEYS))
+    runtime.close()
+    (tmp_path / "a.db").unlink()
+    with replay.substitute(str(tmp_path / "run.jsonl")):
+        again = answer(QUESTION, from_index, pipeline, Issuer(KEYS))
+    assert as_bytes(again) == as_bytes(first)
+
+
+def test_a_node_of_the_mesh_signs_as_well() -> None:
+    node = NodeKey.generate("pq_pure", puzzle_bits=0)
+    envelope = answer(QUESTION, from_index, offline(), Issuer(KEYS, node_key=node))
+    assert envelope["certificate"]["issuer"]["node_id"] == node.node_id
+    assert judged(envelope)
+    envelope["node_signature"]["signature"] = envelope["node_signature"]["signature"].replace("A", "B", 1)
+    assert judged(envelope).code == "node_signature"
+
+
+def test_receipts_can_be_cosigned_on_their_way(log: tuple[Log, LogKeys]) -> None:
+    seen = []
+    envelope = answer(QUESTION, from_index, offline(), Issuer(KEYS, log[0], cosign=lambda receipt: seen.append(receipt) or receipt))
+    assert envelope["receipt"] == seen[0].to_bytes().decode()
+
+
+def test_a_nonce_that_is_none_is_refused_before_anything_is_logged(log: tuple[Log, LogKeys]) -> None:
+    with pytest.raises(Failure, match="/query/nonce") as caught:
+        answer(QUESTION, from_index, offline(), Issuer(KEYS, log[0]), nonce="short")
+    assert (caught.value.error.code, log[0].size) == ("certificate_invalid", 0)
+
+
+def test_failures_of_the_index_are_told() -> None:
+    with pytest.raises(Failure) as caught:
+        answer(QUESTION, lambda question: retrieve("missing.db", question, 5), offline(), Issuer(KEYS))
+    assert caught.value.error.code == "index_missing"
+    with grant(), pytest.raises(Failure) as caught:
+        retrieve("a.db", QUESTION, 5)
+    assert caught.value.error.code == "effect_not_granted"
+
+
+def test_an_index_that_changes_all_the_time_is_certified_without_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter(range(100))
+    real = retrieving.searched
+    monkeypatch.setattr(retrieving, "searched", lambda *given: {**real(*given), "content": f"{next(numbers):064x}"})
+    found = retrieve("a.db", QUESTION, 5)
+    assert (found.indexes[0].content, next(numbers)) == (None, 6)
+
+
+def test_an_index_that_changed_once_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(["1" * 64] + ["2" * 64] * 9)
+    real = retrieving.searched
+    monkeypatch.setattr(retrieving, "searched", lambda *given: {**real(*given), "content": next(states)})
+    assert retrieve("a.db", QUESTION, 5).indexes[0].content == "2" * 64
+
+
+def test_what_is_still_stored_is_told_item_by_item() -> None:
+    body = answer(QUESTION, from_index, offline(), Issuer(KEYS))["certificate"]
+    assert still_stored(body["retrieval"], "a.db") == [True] * len(body["retrieval"]["items"])
+    assert isinstance(rag_ingest_document("a.db", SourceDocument("policy", "policy.md", POLICY.replace("ten", "six")), 120), Ok)
+    stored = still_stored(body["retrieval"], "a.db")
+    assert False in stored
+    assert [("ten" not in item["text"]) for item in body["retrieval"]["items"]] == stored
+    with grant(), pytest.raises(Failure):
+        still_stored(body["retrieval"], "a.db")
+
+
+def test_a_lexical_search_names_no_embedder() -> None:
+    found = retrieve("a.db", QUESTION, 5, "lexical")
+    assert (found.mode, found.embedder, found.corpus_hash) == ("lexical", None, None)
+
+
+def test_a_document_that_says_it_is_of_a_corpus_is_not_believed() -> None:
+    lying = SourceDocument("lying", "x.md", "Refunds are refunds.", metadata={"kind": "corpus", "repo_id": "acme/policy", "commit": "c" * 40})
+    assert isinstance(rag_ingest_document("a.db", lying, 120), Ok)
+    found = retrieve("a.db", "refunds are refunds", 5)
+    assert {item.doc_id: item.provenance for item in found.items}["lying"] is None
+
+
+def test_numbers_are_written_in_one_way() -> None:
+    assert [share(number) for number in (0.0, 1.0, 0.5, -3.0, 7.5, 1 / 3, 0.9999999)] == [
+        "0.000000", "1.000000", "0.500000", "0.000000", "1.000000", "0.333333", "1.000000"]
+    assert [score(number) for number in (0.0, -0.0, -1e-12, 2.5, -1.25, 123456789.1, math.nextafter(1.0, 2.0))] == [
+        "0.000000000", "0.000000000", "0.000000000", "2.500000000", "-1.250000000", "123456789.099999994", "1.000000000"]
+
+
