@@ -41,6 +41,8 @@ REPLAY_LAYERS = [
     ("replay.jsontext",),
     ("replay.errors",),
 ]
+VERIFYING = ("strict", "forms", "format", "bodychecks", "decisions", "trust", "policy", "verdicts", "verify", "logchecks", "render", "log.errors", "log.keytext",
+             "log.merkle", "log.notes", "log.cosignatures", "log.checkpoints", "log.receipts", "log.pinned")
 DRAWN = ("rag_stdlib.proof.recording",)  # whose calls are events of a trace, beside those of the tools
 HEAVY = ("numpy", "apsw", "openai", "ollama", "rich", "typer", "onnxruntime", "simsimd", "sqlite_vec", "regex", "pypdf", "docx", "selectolax",
          "tokenizers", "asyncio", "pathspec", "httpx")
@@ -134,6 +136,20 @@ def test_the_contract_opens_no_file_socket_or_clock() -> None:
             assert {name.partition(".")[0] for name in imports(module)} & WORLD == set(), module
             names = {node.id for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
             assert names & {"open", "__import__", "eval", "exec"} == set(), module
+
+
+def test_verification_opens_no_file_socket_or_clock_and_needs_nothing_above_the_contract() -> None:
+    for name in VERIFYING:
+        module = f"rag_stdlib.proof.{name}"
+        found = imports(module)
+        assert {each.partition(".")[0] for each in found} & (WORLD - {"datetime"}) == set(), module
+        ours = {".".join(each.split(".")[:2]) for each in found if each.startswith("rag_stdlib.")}
+        assert ours <= {"rag_stdlib.proof", "rag_stdlib.contract"}, module
+        inner = {each.removeprefix("rag_stdlib.proof.") for each in found if each in SOURCES and each.startswith("rag_stdlib.proof.")}
+        assert inner <= {*VERIFYING, "log"}, module
+        tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+        assert {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {"open", "__import__", "eval", "exec"} == set(), module
+        assert "now" not in {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}, module
 
 
 def test_only_the_edge_the_runtime_and_what_an_answer_is_drawn_from_know_the_recorder() -> None:
