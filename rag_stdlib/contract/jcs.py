@@ -28,18 +28,23 @@ def canonical(value: object) -> bytes:
             is no text; the value is of another type, nested more than 64 deep, or has more than 1,048,576 parts.
     """
     if _is_plain(value):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+        return canonical_plain(value)
     import rfc8785
 
     return rfc8785.dumps(value)  # type: ignore[arg-type]  # what it takes was just made sure of
 
 
-def _is_plain(value: object) -> bool:
-    """Check a value, and tell whether it has neither fractions nor keys beyond ASCII.
+def canonical_plain(value: object) -> bytes:
+    """Write a value that is known to hold neither fractions nor keys beyond ASCII, and nothing that `canonical` would refuse.
 
-    Then Python's own writer, which is far quicker, writes the very same text: RFC 8785 asks for its escapes (section 3.2.2.2), and differs in how
-    fractions are written (3.2.2.3) and in the order of keys beyond the basic plane (3.2.3).
+    Of such a value Python's own writer, which is far quicker, writes the very same text: RFC 8785 asks for its escapes (section 3.2.2.2), and differs
+    in how fractions are written (3.2.2.3) and in the order of keys beyond the basic plane (3.2.3).
     """
+    return json.dumps(value, ensure_ascii=False, check_circular=False, separators=(",", ":"), sort_keys=True).encode()
+
+
+def _is_plain(value: object) -> bool:
+    """Check a value, and tell whether `canonical_plain` may write it."""
     seen, plain = 1, True
     rest: list[tuple[object, int]] = [(value, 1)]
     while rest:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from rag_stdlib.contract.jcs import canonical
+from rag_stdlib.contract.jcs import canonical_plain
 from rag_stdlib.proof.forms import Flag, Form, ListOf, Members, OneOf, OrNull, Text, Whole
 from replay import ed25519
 
@@ -21,6 +22,7 @@ NOT_PROVEN: Final = ("answer_is_complete", "answer_is_true", "documents_are_true
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 _TIME_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+_TIME_FORM: Final = re.compile(_TIME_PATTERN, re.ASCII)
 _FIRST_YEAR: Final = 1970
 
 
@@ -46,32 +48,32 @@ def issuer_key_id(public: bytes) -> str:
 
 def query_commitment(query: str, nonce: str, salt: str) -> str:
     """Commit to a question."""
-    return digest("rag-stdlib/query-commitment/v1", canonical({"nonce": nonce, "query": query, "salt": salt}))
+    return digest("rag-stdlib/query-commitment/v1", canonical_plain({"nonce": nonce, "query": query, "salt": salt}))
 
 
 def query_key(query: str, state: str) -> str:
     """Name a question asked of an index's state: the same in every certificate about both."""
-    return digest("rag-stdlib/query-key/v1", canonical({"query": query, "state": state}))
+    return digest("rag-stdlib/query-key/v1", canonical_plain({"query": query, "state": state}))
 
 
 def index_state(retrieval: Mapping[str, Any]) -> str:
     """Name the state of what was searched."""
-    return digest("rag-stdlib/index-state/v1", canonical({name: retrieval[name] for name in ("corpus_hash", "embedder", "indexes")}))
+    return digest("rag-stdlib/index-state/v1", canonical_plain({name: retrieval[name] for name in ("corpus_hash", "embedder", "indexes")}))
 
 
 def judge_inputs(claim: str, spans: Sequence[str], judge: str) -> str:
     """Name what a judge was given: claim, spans, and the judge's own digest."""
-    return digest("rag-stdlib/judge-inputs/v1", canonical({"claim": claim, "judge": judge, "spans": list(spans)}))
+    return digest("rag-stdlib/judge-inputs/v1", canonical_plain({"claim": claim, "judge": judge, "spans": list(spans)}))
 
 
 def policy_digest(labels: Sequence[str], minimum_confidence: str) -> str:
     """Name an issuer's policy."""
-    return digest("rag-stdlib/issuer-policy/v1", canonical({"labels": list(labels), "minimum_confidence": minimum_confidence}))
+    return digest("rag-stdlib/issuer-policy/v1", canonical_plain({"labels": list(labels), "minimum_confidence": minimum_confidence}))
 
 
 def log_entry(body: Mapping[str, Any], canonical_body: bytes, signature: str) -> bytes:
     """Return what the log holds of a certificate, computed from the envelope's body and signature."""
-    return canonical({
+    return canonical_plain({
         "schema": ENTRY_SCHEMA, "answer_sha256": body["answer"]["sha256"], "body_sha256": hashlib.sha256(canonical_body).hexdigest(),
         "index_state": body["retrieval"]["state"], "issued_at": body["issued_at"], "issuer_key_id": body["issuer"]["key_id"],
         "query_key": body["query"]["key"], "signature": signature})
@@ -79,11 +81,13 @@ def log_entry(body: Mapping[str, Any], canonical_body: bytes, signature: str) ->
 
 def read_time(text: str) -> datetime | None:
     """Read a time of the format; None for none, as the 30th of February."""
+    if not _TIME_FORM.fullmatch(text):
+        return None
     try:
-        read = datetime.strptime(text, TIME).replace(tzinfo=timezone.utc)
+        read = datetime.fromisoformat(text[:-1]).replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-    return read if read.year >= _FIRST_YEAR and read.strftime(TIME) == text else None
+    return read if read.year >= _FIRST_YEAR else None
 
 
 def _is_time(text: str) -> bool:

@@ -31,12 +31,18 @@ class Text:
     most: int = 1_000_000
     pattern: str | None = None
     is_fit: Callable[[str], bool] | None = None
+    _compiled: re.Pattern[str] | None = field(init=False, default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the pattern."""
+        if self.pattern is not None:
+            object.__setattr__(self, "_compiled", re.compile(self.pattern, re.ASCII))
 
     def departs(self, value: object, path: Path = ()) -> Path | None:
         """See `Form`."""
         if not isinstance(value, str) or not self.least <= len(value) <= self.most:
             return path
-        if self.pattern is not None and not re.fullmatch(self.pattern, value, re.ASCII):
+        if self._compiled is not None and not self._compiled.fullmatch(value):
             return path
         return path if self.is_fit is not None and not self.is_fit(value) else None
 

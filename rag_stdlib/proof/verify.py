@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final, TypeAlias
 
 from rag_stdlib.contract import nodekeys
-from rag_stdlib.contract.jcs import canonical
+from rag_stdlib.contract.jcs import canonical_plain
 from rag_stdlib.proof import bodychecks
 from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.decisions import is_quotation, reason
@@ -83,7 +83,7 @@ class _Run:
         envelope = self._envelope(data)
         body = envelope["certificate"]
         self._refute("time", bodychecks.times(body))
-        written = canonical(body)
+        written = canonical_plain(body)  # what was parsed strictly and has the form is plain
         self._signatures(envelope, body, written)
         for code, check in bodychecks.CHECKS:
             self._refute(code, check(body))
