@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -225,6 +225,18 @@ class Database:
         if application or version or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             raise LogError("file_foreign", f"{self.path!r} is no {self._kind.what}, but another program's database")
         return False
+
+
+def only_row(connection: apsw.Connection, statement: str, *kinds: type) -> tuple[Any, ...]:
+    """Read the one row of a table that has one, with values of these types.
+
+    Raises:
+        LogError: ``damaged`` where it is otherwise.
+    """
+    rows: Any = connection.execute(statement).fetchall()
+    if len(rows) != 1 or tuple(map(type, rows[0])) != kinds:
+        raise LogError("damaged", f"what {statement!r} reads is not what was written")
+    return tuple(rows[0])
 
 
 def _make(place: Place) -> None:

@@ -17,7 +17,7 @@ import apsw
 
 from rag_stdlib.index.connect import Synchronous
 from rag_stdlib.proof.log.checkpoints import Checkpoint
-from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, Kind
+from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, Kind, only_row
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.frontier import Frontier
 from rag_stdlib.proof.log.merkle import HASH_BYTES, leaf_hash, verify_consistency
@@ -231,8 +231,7 @@ class _Caught(Exception):  # noqa: N818 - it says what a log was caught at
 
 
 def _edge(connection: apsw.Connection) -> Frontier:
-    rows: Any = connection.execute("SELECT size, edge FROM monitor_state").fetchall()
-    size, edge = rows[0]
+    size, edge = only_row(connection, "SELECT size, edge FROM monitor_state", int, bytes)
     try:
         return Frontier(size, [edge[at:at + HASH_BYTES] for at in range(0, len(edge), HASH_BYTES)])
     except ValueError as error:
@@ -240,9 +239,8 @@ def _edge(connection: apsw.Connection) -> Frontier:
 
 
 def _checkpoint(connection: apsw.Connection) -> bytes | None:
-    rows: Any = connection.execute("SELECT checkpoint FROM monitor_state").fetchall()
-    found: bytes | None = rows[0][0]
-    return found
+    note, = only_row(connection, "SELECT coalesce(checkpoint, x'') FROM monitor_state", bytes)
+    return note or None
 
 
 def _read_new(connection: apsw.Connection, source: Source, edge: Frontier, size: int) -> tuple[list[Conflict], list[int]]:

@@ -39,7 +39,7 @@ def read_private(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def create_private(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a new file, and wait until it is on the disk; where it cannot be written whole, nothing is left behind.
+    """Write a new file, and wait until it is on the disk; it shows whole or not at all.
 
     Raises:
         LogError: ``exists`` where anything has this name; ``missing`` where its folder does not exist; ``disk_full``, ``readonly``,
@@ -47,12 +47,23 @@ def create_private(path: str | os.PathLike[str], data: bytes) -> None:
     """
     path = os.fspath(path)
     with _told(path):
-        handle = os.open(path, _CREATE, OWNER_ONLY)
-        with contextlib.ExitStack() as undo:
-            undo.callback(os.unlink, path)
-            _write(handle, data)
-            undo.pop_all()
+        if os.path.lexists(path):
+            raise FileExistsError
+        with _beside(path, data) as beside:
+            os.link(beside, path)  # unlike a renaming, it never takes the place of another file
         sync_folder(Path(path).parent)
+
+
+@contextlib.contextmanager
+def _beside(path: str, data: bytes) -> Iterator[Path]:
+    """Write a file beside its place, on the disk; what is left of it at the end is taken away."""
+    beside = Path(path).parent / f".{secrets.token_hex(8)}"
+    handle = os.open(beside, _CREATE, OWNER_ONLY)
+    try:
+        _write(handle, data)
+        yield beside
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 class Exchange:
@@ -70,13 +81,8 @@ class Exchange:
             LogError: ``disk_full``, ``readonly``, ``file_io``; the old content stands.
         """
         with _told(self._path):
-            beside = f"{self._path}.{secrets.token_hex(8)}"
-            handle = os.open(beside, _CREATE, OWNER_ONLY)
-            with contextlib.ExitStack() as undo:
-                undo.callback(os.unlink, beside)
-                _write(handle, data)
-                Path(beside).replace(self._path)
-                undo.pop_all()
+            with _beside(self._path, data) as beside:
+                beside.replace(self._path)
             sync_folder(Path(self._path).parent)
         self.data = data
 

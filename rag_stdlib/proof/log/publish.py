@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +23,9 @@ _MODE: Final = 0o644  # it is for everyone to read
 
 
 def publish(log: Log, folder: str | os.PathLike[str], checkpoint: bytes | None = None) -> Checkpoint:
-    """Write what a log has to a folder, beside what was written before.
+    """Write what a log has to a folder, beside what was written before; who would do so meanwhile waits.
 
-    One process publishes to a folder at a time. Partial tiles are taken away once the full one is there.
+    Partial tiles are taken away once the full one is there.
 
     Args:
         log: The log.
@@ -38,23 +40,40 @@ def publish(log: Log, folder: str | os.PathLike[str], checkpoint: bytes | None =
     note = log.checkpoint() if checkpoint is None else checkpoint
     head, target = log.own(note), Path(folder)
     try:
-        before = _published(target, log.origin)
-        if before is not None:
-            _check_continued(log, before, head)
-        folders = set()
-        for tile in tiles_of(head.size, before.size if before else 0):
-            path = target / tile.path
-            _write(path, _content(log, tile))
-            folders.add(path.parent)
-            if tile.width == WIDTH:
-                shutil.rmtree(target / f"{tile.path}.p", ignore_errors=True)
-        for touched in sorted(folders):
-            sync_folder(touched)
-        _write(target / CHECKPOINT, note)
-        sync_folder(target)
+        target.mkdir(parents=True, exist_ok=True)
+        with _alone(target):
+            _write_new(log, target, head, note)
     except OSError as error:
         raise os_refusal(str(target), error) from None
     return head
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that a smaller checkpoint cannot overtake a larger one."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write_new(log: Log, target: Path, head: Checkpoint, note: bytes) -> None:
+    before = _published(target, log.origin)
+    if before is not None:
+        _check_continued(log, before, head)
+    folders = set()
+    for tile in tiles_of(head.size, before.size if before else 0):
+        path = target / tile.path
+        _write(path, _content(log, tile))
+        folders.add(path.parent)
+        if tile.width == WIDTH:
+            shutil.rmtree(target / f"{tile.path}.p", ignore_errors=True)
+    for touched in sorted(folders):
+        sync_folder(touched)
+    _write(target / CHECKPOINT, note)
+    sync_folder(target)
 
 
 def _published(folder: Path, origin: str) -> Checkpoint | None:

@@ -18,7 +18,8 @@ import apsw
 from rag_stdlib.index.connect import Synchronous
 from rag_stdlib.proof.log import merkle
 from rag_stdlib.proof.log.checkpoints import Checkpoint
-from rag_stdlib.proof.log.database import BUSY_SECONDS, Database
+from rag_stdlib.proof.log.cosignatures import COSIGNATURE_ED25519
+from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, only_row
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.frontier import Frontier
 from rag_stdlib.proof.log.logkeys import LogKeys
@@ -67,7 +68,9 @@ class Log:
         Raises:
             LogError: ``missing``, ``file_unsafe``, ``file_foreign``, ``file_io``; ``key_unknown`` where the log is another's, or signs
                 with keys that are not at hand; ``damaged`` where the file contradicts its last checkpoint.
+            ProofError: ``keys_unfit`` for keys of a witness.
         """
+        _check_kinds(keys)
         self._database = Database(path, LOG, synchronous=synchronous, busy_seconds=busy_seconds)
         self._keys = keys
         self._clock = clock
@@ -89,7 +92,9 @@ class Log:
 
         Raises:
             LogError: ``exists`` where there is a log already; ``missing`` where there is no such folder; as `Log`.
+            ProofError: As `Log`.
         """
+        _check_kinds(keys)
         note = sign_note(Checkpoint(keys.name, 0, merkle.EMPTY_ROOT).text(), keys.signers, int(clock()))
 
         def fill(connection: apsw.Connection) -> None:
@@ -255,7 +260,9 @@ class Log:
         with self._database.writing() as connection:
             head = self._own(connection, note)
             size, kept = _cosigned(connection)
-            signed = {(one.name, one.key_id): one for one in (*note.signatures, *(Note.parse(kept).signatures if kept and size == head.size else ()), *known)}
+            of_log = [one for one in note.signatures if one.name == self.origin]
+            earlier = Note.parse(kept).signatures if kept is not None and size == head.size else ()
+            signed = {(one.name, one.key_id): one for one in (*of_log, *earlier, *known)}
             merged = Note(note.text, tuple(signed.values())).to_bytes()
             Note.parse(merged)  # within the bounds of a note
             if size <= head.size:
@@ -286,15 +293,15 @@ class Log:
         return self._keys
 
     def _origin(self, connection: apsw.Connection) -> str:
-        rows: Any = connection.execute("SELECT origin FROM log_state").fetchall()
-        if self._keys is not None and rows != [(self._keys.name,)]:
+        origin, = only_row(connection, "SELECT origin FROM log_state", str)
+        if self._keys is not None and origin != self._keys.name:
             raise LogError("key_unknown", f"the log in {self._database.path!r} is not that of the keys, {self._keys.name}")
-        return str(rows[0][0])
+        return str(origin)
 
     def _head(self, connection: apsw.Connection) -> tuple[bytes, Checkpoint]:
         """Read the last checkpoint; with keys, verified."""
-        rows: Any = connection.execute("SELECT checkpoint FROM log_state").fetchall()
-        note, trusted = rows[0][0], self._trusted
+        note, = only_row(connection, "SELECT checkpoint FROM log_state", bytes)
+        trusted = self._trusted
         if trusted is not None and trusted[0] == note:
             return trusted
         try:
@@ -349,6 +356,11 @@ class Log:
         connection.executemany("INSERT INTO log_keys(key, signs) VALUES (?, 1)", [(key,) for key in sorted(new)])
         connection.executemany("UPDATE log_keys SET signs = 0 WHERE key = ?", [(key,) for key in sorted(old)])
         return signers
+
+
+def _check_kinds(keys: LogKeys | None) -> None:
+    if keys is not None and any(key.kind == COSIGNATURE_ED25519 for key in keys.verifiers):
+        raise ProofError("keys_unfit", f"a key of {keys.name} is of kind {COSIGNATURE_ED25519}, by which a witness cosigns and no log signs")
 
 
 def _fit(entry: bytes) -> bytes:

@@ -96,7 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes | None:
         """Read a body of a stated, bounded length; else answer, and end the connection, of which more could follow."""
-        length = self.headers.get("content-length", "")
+        lengths = self.headers.get_all("content-length", [])
+        length = lengths[0] if len(lengths) == 1 else ""  # two that differ would be read in two ways by a server in front
         if self.headers.get("transfer-encoding") or not (length.isascii() and length.isdigit() and len(length) <= _MAX_DIGITS):
             status = 411
         elif int(length) > MAX_REQUEST_BYTES:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 from log_trees import entries
 from signed import LOG, NOW, ORIGIN
 
@@ -36,6 +37,14 @@ def write_keys(path: Path, keys: LogKeys = KEYS) -> Path:
     lines = [f"retired {key.text()}" for key in keys.retired] + [f"signing {signer.private_text()}" for signer in keys.signers]
     create_private(path, "".join(f"{line}\n" for line in ["rag-stdlib/log-keys/v1", *lines]).encode())
     return path
+
+
+def changed(path: Path, *statements: str) -> None:
+    """Change a file behind the back of whoever keeps it."""
+    connection = apsw.Connection(str(path))
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
 
 
 def appending(keys: Path, log: Path, name: str, number: int) -> subprocess.Popen[bytes]:

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 from log_trees import entries
-from logs import KEYS, new_log, open_log
+from logs import KEYS, changed, new_log, open_log
 from signed import LOG, NOW, note, refused, signer
 
 from rag_stdlib.errors import fail
@@ -33,12 +33,6 @@ DATA = entries(40)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "log.db"
-
-
-def changed(path: Path, *statements: str) -> None:
-    with apsw.Connection(str(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
 
 
 def test_only_the_owner_may_use_the_files(path: Path) -> None:
@@ -161,7 +155,7 @@ def test_a_file_that_was_cut_is_refused_and_nothing_is_signed_over_it(path: Path
 @pytest.mark.parametrize("statement", [
     "UPDATE log_entries SET leaf = zeroblob(32) WHERE position = 36", "UPDATE log_nodes SET hash = zeroblob(32) WHERE level = 5", "DELETE FROM log_nodes WHERE level = 2",
     "DELETE FROM log_entries WHERE position = 36", "UPDATE log_nodes SET hash = 'text' WHERE level = 5", "UPDATE log_nodes SET hash = x'00' WHERE level = 2",
-    "UPDATE log_state SET checkpoint = x'00'", "DROP TABLE log_nodes",
+    "UPDATE log_state SET checkpoint = x'00'", "DROP TABLE log_nodes", "DELETE FROM log_state", "UPDATE log_state SET checkpoint = 'text'",
 ])
 def test_a_tree_that_is_not_the_signed_one_is_never_signed_over(path: Path, statement: str) -> None:
     """37 entries: complete subtrees of 32, of 4 and of 1 make the right edge."""
@@ -242,6 +236,33 @@ def test_a_log_that_went_back_or_another_way_under_an_open_one_is_not_signed(pat
             other.append_many([b"c", b"d"])
         assert refused(lambda: log.append(b"b")) == "forked"
         assert refused(log.sign_again) == "forked"
+
+
+def test_a_file_that_is_exchanged_while_it_is_opened_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_log(path, 2).close()
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "has_moved", lambda _: True)
+        assert refused(lambda: open_log(path)) == "file_moved"
+    answers = iter([False, False, True])
+    with open_log(path) as log:
+        log._database.close_idle()
+        monkeypatch.setattr(database, "has_moved", lambda _: next(answers))
+        assert refused(lambda: log.append(b"x")) == "file_moved", "seen once the lock was had"
+
+
+def test_a_log_that_is_closed_while_it_is_read_is_closed_then(path: Path) -> None:
+    log = new_log(path, 2)
+    with log._database.reading():
+        log.close()
+    assert [file.name for file in path.parent.iterdir()] == ["log.db"]
+
+
+def test_a_file_without_right_to_write_is_read_and_not_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_log(path, 2).close()
+    monkeypatch.setattr(database, "needs_immutable", lambda *_, **__: True)
+    with open_log(path) as log:
+        assert log.size == 2
+        assert refused(lambda: log.append(b"x")) == "readonly"
 
 
 def test_where_the_disk_is_full_nothing_is_changed_and_the_log_goes_on_later(path: Path) -> None:

@@ -48,6 +48,45 @@ def test_nothing_is_written_over(file: Path) -> None:
     assert file.read_bytes() == before
 
 
+def test_the_longest_name_that_a_file_can_have_will_do(tmp_path: Path) -> None:
+    path = tmp_path / ("k" * 255)
+    new_keys(path, ORIGIN)
+    assert len(rotate(path).signers) == 2
+
+
+def test_a_file_shows_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "log.keys", []
+    sync = os.fsync
+
+    def looking(handle: int) -> None:
+        seen.append(path.exists())
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", looking)
+    new_keys(path, ORIGIN)
+    assert seen[0] is False
+    assert path.stat().st_nlink == 1
+
+
+def test_of_those_who_make_a_file_at_once_one_does(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def make() -> None:
+        try:
+            privatefile.create_private(tmp_path / "file", b"x" * 10_000)
+            said.append("made")
+        except LogError as error:
+            said.append(error.code)
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(said) == ["exists"] * 7 + ["made"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
 def test_keys_are_exchanged_with_overlap(file: Path) -> None:
     old = load_keys(file).signing
     both = rotate(file).signing

@@ -10,10 +10,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from log_trees import entries
-from logs import new_log
+from logs import changed, new_log
 from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer
 
 from rag_stdlib.proof.log.errors import LogError
@@ -190,6 +189,15 @@ def test_where_no_proof_is_to_be_had_it_is_an_alarm_all_the_same(monitor: Monito
         assert (alarm.code, "nobody there" in alarm.words) == ("entries_differ", True)
 
 
+def test_another_tree_is_caught_also_where_the_old_entries_are_served_as_they_were(monitor: Monitor, log: Log, tmp_path: Path) -> None:
+    log.append_many(DATA)
+    monitor.scan(log)
+    with rewritten(tmp_path, [b"other", *DATA[1:], b"new"]) as other:
+        lying = Lying(other, lambda data: [*DATA[:1], *data[1:]])
+        alarm, = monitor.scan(lying).alarms
+        assert (alarm.code, alarm.words) == ("forked", "the log does not continue the tree of 10 entries: the tree of 11 entries does not continue the one of 10")
+
+
 def test_what_cannot_be_verified_or_reached_changes_nothing(monitor: Monitor, log: Log, tmp_path: Path) -> None:
     log.append_many(DATA)
     monitor.scan(log)
@@ -214,17 +222,15 @@ def test_a_monitor_of_another_log_and_one_without_state(tmp_path: Path, monitor:
 def test_a_state_that_contradicts_itself_is_damaged(tmp_path: Path, monitor: Monitor, log: Log) -> None:
     log.append_many(DATA)
     monitor.scan(log)
-    for statement, whole in (("UPDATE monitor_state SET edge = x'00'", False), ("DELETE FROM monitor_leaves WHERE position = 3", True)):
+    monitor._database.close_idle()
+    changed(tmp_path / "monitor.db", "DELETE FROM monitor_leaves WHERE position = 3")
+    assert refused(lambda: monitor.scan(log, whole=True)) == "damaged"
+    monitor._database.close_idle()
+    for statement in ("UPDATE monitor_state SET edge = x'00'", "UPDATE monitor_state SET size = 'text'", "DELETE FROM monitor_state"):
+        changed(tmp_path / "monitor.db", statement)
+        assert refused(lambda: monitor.scan(log)) == "damaged"
         monitor._database.close_idle()
-        with apsw.Connection(str(tmp_path / "monitor.db")) as connection:
-            before = connection.execute("SELECT edge FROM monitor_state").fetchall()[0]
-            connection.execute(statement)
-            connection.close()
-        assert refused(lambda whole=whole: monitor.scan(log, whole=whole)) == "damaged"  # type: ignore[misc]
-        monitor._database.close_idle()
-        with apsw.Connection(str(tmp_path / "monitor.db")) as connection:
-            connection.execute("UPDATE monitor_state SET edge = ?", before)
-            connection.close()
+    assert refused(monitor.checkpoint) == "damaged"
 
 
 @pytest.fixture

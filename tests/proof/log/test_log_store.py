@@ -165,6 +165,14 @@ def test_a_log_that_signs_with_ml_dsa_states_the_time(path: Path) -> None:
             assert log.append(b"x").verify(b"x", PinnedLog(ORIGIN, (key,))).keys == (key.text(),)
 
 
+def test_keys_of_a_witness_sign_no_log(path: Path) -> None:
+    for kinds in ((4,), (4, 6), (1, 4)):
+        keys = LogKeys(ORIGIN, tuple(signer(9, ORIGIN, kind) for kind in kinds))
+        assert refused(lambda keys=keys: new_log(path, 0, keys)) == "keys_unfit"  # type: ignore[misc]
+    new_log(path).close()
+    assert refused(lambda: open_log(path, keys)) == "keys_unfit"
+
+
 def test_keys_are_exchanged_with_overlap_and_all_processes_keep_to_it(path: Path) -> None:
     new = signer(2)
     with new_log(path, 2) as first, open_log(path, LogKeys(ORIGIN, (LOG, new))) as second:

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +24,7 @@ from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, witness
 
 from rag_stdlib.proof.log import merkle, publish
 from rag_stdlib.proof.log.checkpoints import Checkpoint
-from rag_stdlib.proof.log.errors import ProofError
+from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.fetching import Folder, Site
 from rag_stdlib.proof.log.notes import sign_note
 from rag_stdlib.proof.log.tiles import (
@@ -258,13 +259,13 @@ def answering(reply: Callable[[httpx.Request], httpx.Response]) -> Fetch:
     return Site("http://log.example/a", transport=httpx.MockTransport(reply), timeout=0.2)
 
 
-ABC = gzip.compress(b"abc")
+ABC = gzip.compress(b"abc", mtime=0)
 
 
 @pytest.mark.parametrize(("status", "content", "coding", "expected"), [
-    (200, b"abc", None, b"abc"), (200, b"abc", "identity", b"abc"), (200, ABC, "gzip", b"abc"), (200, gzip.compress(b"x" * 10), "gzip", b"x" * 10),
+    (200, b"abc", None, b"abc"), (200, b"abc", "identity", b"abc"), (200, ABC, "gzip", b"abc"), (200, gzip.compress(b"x" * 10, mtime=0), "gzip", b"x" * 10),
     (404, b"", None, None), (410, b"", None, None), (500, b"", None, "unreachable"), (302, b"", None, "unreachable"), (206, b"abc", None, "unreachable"),
-    (200, b"x" * 11, None, "reply_malformed"), (200, gzip.compress(b"x" * 1_000_000)[:60], "gzip", "reply_malformed"), (200, ABC[:-9], "gzip", "reply_malformed"),
+    (200, b"x" * 11, None, "reply_malformed"), (200, gzip.compress(b"x" * 1_000_000, mtime=0)[:60], "gzip", "reply_malformed"), (200, ABC[:-9], "gzip", "reply_malformed"),
     (200, b"abc", "gzip", "reply_malformed"), (200, b"abc", "br", "reply_malformed"),
 ])
 def test_what_a_web_server_may_answer_and_what_not(status: int, content: bytes, coding: str | None, expected: bytes | str | None) -> None:
@@ -292,6 +293,28 @@ def test_a_server_that_cannot_be_reached_or_dribbles() -> None:
     assert refused(lambda: answering(dribbling)("x", 1_000)) == "unreachable"
     assert refused(lambda: Site("http://[bad")("x", 10)) == "unreachable"
     assert refused(lambda: Site("ftp://log.example")("x", 10)) == "unreachable"
+
+
+def test_of_those_who_publish_at_once_none_takes_the_folder_back(tmp_path: Path, folder: Path) -> None:
+    with new_log(tmp_path / "log.db") as log, ThreadPoolExecutor(4) as pool:
+        notes = [log.append(entry).checkpoint for entry in DATA[:40]]
+
+        def show(checkpoint: bytes) -> str:
+            try:
+                return str(publish.publish(log, folder, checkpoint).size)
+            except LogError as error:
+                return error.code
+
+        said = set(pool.map(show, notes))
+    assert said - {"rolled_back"} >= {"40"}
+    assert (folder / "checkpoint").read_bytes() == notes[-1]
+    assert list(TiledLog(Folder(folder), 40).entries(0, 40)) == DATA[:40]
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with new_log(tmp_path / "log.db", 2) as log:
+        assert refused(lambda: publish.publish(log, tmp_path / "file")) == "file_io"
 
 
 def test_a_log_that_is_opened_to_be_read_can_be_published(tmp_path: Path, folder: Path) -> None:

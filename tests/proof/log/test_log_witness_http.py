@@ -37,12 +37,25 @@ WITNESSED = PinnedLog(ORIGIN, (LOG.verifier,), KEYS.signing, 1)
 CHILD = Path(__file__).with_name("witness_child.py")
 
 
+@contextmanager
+def serving(folder: Path, seconds: float) -> Iterator[WitnessServer]:
+    Witness.create(folder / "witness.db", NAME)
+    with Witness(folder / "witness.db", KEYS, [PINNED], synchronous="normal", clock=lambda: NOW) as made, \
+            WitnessServer(made, prefix="/w", request_seconds=seconds, max_connections=8) as server:
+        yield server.start()
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[WitnessServer]:
-    Witness.create(tmp_path / "witness.db", NAME)
-    with Witness(tmp_path / "witness.db", KEYS, [PINNED], synchronous="normal", clock=lambda: NOW) as made, \
-            WitnessServer(made, prefix="/w", request_seconds=0.6, max_connections=8) as server:
-        yield server.start()
+    with serving(tmp_path, 60) as server:
+        yield server
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[WitnessServer]:
+    """A witness that soon has enough of slow strangers."""
+    with serving(tmp_path, 0.6) as server:
+        yield server
 
 
 def talk(server: WitnessServer, data: bytes, *, close: bool = False) -> bytes:
@@ -86,7 +99,7 @@ def test_a_connection_is_kept_for_several_requests(served: WitnessServer) -> Non
 
 @pytest.mark.parametrize(("data", "status"), [
     (b"POST /w/add-checkpoint HTTP/1.1\r\nHost: w\r\n\r\n", 411), (post(GOOD).replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nContent-Length"), 411),
-    (b"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 411), (b"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", 411),
+    (post(GOOD).replace(b"Content-Length", b"Content-Length: 5\r\nContent-Length"), 411), (b"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 411), (b"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: 1e3\r\n\r\n", 411),
     ("POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: \u00b2\r\n\r\n".encode("latin-1"), 411), (b"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n", 411),
     (f"POST /w/add-checkpoint HTTP/1.1\r\nContent-Length: {MAX_REQUEST_BYTES + 1}\r\n\r\n".encode(), 413), (b"GET /w/x/checkpoint HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 404),
     (b"BREW /w HTTP/1.1\r\n\r\n", 501), (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/9.9\r\n\r\n", 505), (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
@@ -105,9 +118,9 @@ def test_a_body_that_ends_early_is_refused(served: WitnessServer) -> None:
     assert talk(served, post(GOOD)[:-10], close=True).startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_stranger_who_dribbles_is_hung_up_on(served: WitnessServer) -> None:
+def test_a_stranger_who_dribbles_is_hung_up_on(hasty: WitnessServer) -> None:
     start = time.monotonic()
-    with socket.create_connection(served.server_address[:2], timeout=10) as line, pytest.raises(OSError):  # noqa: PT011 - reset or pipe
+    with socket.create_connection(hasty.server_address[:2], timeout=10) as line, pytest.raises(OSError):  # noqa: PT011 - reset or pipe
         line.sendall(post(GOOD)[:20])
         while True:
             line.sendall(b"x")
@@ -115,10 +128,12 @@ def test_a_stranger_who_dribbles_is_hung_up_on(served: WitnessServer) -> None:
     assert time.monotonic() - start < 8
 
 
-def test_silent_strangers_are_hung_up_on_and_hold_nobody_up(served: WitnessServer) -> None:
-    strangers = [socket.create_connection(served.server_address[:2], timeout=10) for _ in range(12)]
+def test_silent_strangers_are_hung_up_on_and_hold_nobody_up(hasty: WitnessServer) -> None:
+    strangers = [socket.create_connection(hasty.server_address[:2], timeout=10) for _ in range(12)]
     assert [one.recv(10) for one in strangers] == [b""] * 12, "those beyond the bound at once, the others after their time"
-    assert httpx.post(f"{served.url}/add-checkpoint", content=GOOD).status_code == 200
+    with socket.create_connection(hasty.server_address[:2], timeout=10) as line:
+        line.sendall(b"GET /w/x/checkpoint HTTP/1.1\r\n\r\n")
+        assert line.recv(12) == b"HTTP/1.1 404", "there is room again"
     for one in strangers:
         one.close()
 
