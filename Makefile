@@ -15,19 +15,21 @@ $(VENV)/.ready: pyproject.toml
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
+# Set on some machines; then each of the processes that the tests start, hundreds, would compile the package anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --cov --cov-report=term
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# A part: make bench BENCH="--sizes 10k --peers ours,numpy" CHECKS="--sizes 10k"
+# A part: make bench BENCH="--sizes 10k --peers ours,numpy" CHECKS="--sizes 10k" MESH="--seconds 5 --chunks 20000" SCALE="--most 300"
 bench: $(VENV)/.ready
 	$(BIN)/python bench/run.py $(BENCH); peers=$$?; $(BIN)/python bench/checks.py $(CHECKS); checks=$$?; \
 	$(BIN)/python bench/core.py; core=$$?; $(BIN)/python bench/tracing.py; tracing=$$?; \
-	$(BIN)/python bench/contract.py; contract=$$?; \
-	$(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing | contract))
+	$(BIN)/python bench/contract.py; contract=$$?; $(BIN)/python bench/mesh.py $(MESH); mesh=$$?; \
+	$(BIN)/python bench/scale.py $(SCALE) && $(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing | contract | mesh))
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md

@@ -97,6 +97,17 @@ def org_problem(org: str) -> str:
     return _length_problem(org)
 
 
+def label_problem(label: str) -> str:
+    """Say why a shard cannot be called so, or return an empty string."""
+    if not label.strip():
+        return "a shard's name is not blank"
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        return "a shard's name is Unicode text"
+    return _length_problem(label)
+
+
 def mesh_config(table: Mapping[str, Any], folder: Path) -> MeshConfig:
     """Make it of a table whose values hold to `KEYS`; its files are relative to `folder`."""
     made = dict(table)
@@ -144,7 +155,7 @@ KEYS: Final[dict[str, Key]] = {
     "realm": Key(str, check=_realm_problem),
     "realm_key": Key(str),
     "org": Key(str, check=org_problem),
-    "shard_id": Key(str, check=_length_problem),
+    "shard_id": Key(str, check=label_problem),
     "profile": Key(str, words=PROFILES),
     "query_timeout_ms": Key(int, least=1, most=_DAY_MS),
     "grant_retry_ms": Key(int, least=1, most=_DAY_MS),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+
+from rag_stdlib.cli import main
 
 CANARY = "canary/4711+secret value\u00fc"
 FORMS = [CANARY, CANARY.replace("\u00fc", "\\u00fc"), quote(CANARY, safe=""), base64.b64encode(CANARY.encode()).decode()]
@@ -47,29 +48,38 @@ except ValueError:
 """
 
 
-def rag(folder: Path, *words: str) -> str:
-    environment = {**os.environ, "DESK_TOKEN": CANARY, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run([sys.executable, "-m", "rag_stdlib", *words], cwd=folder, env=environment, text=True, capture_output=True,
-                          timeout=120, check=False, encoding="utf-8")
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture
+def rag(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Run a command in the test's folder; what it and the programs that it starts print comes back."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("DESK_TOKEN", CANARY), ("COLUMNS", "200"), ("PYTHONIOENCODING", "utf-8")):
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> str:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        printed = "".join(capfd.readouterr())
+        assert ended.value.code in (None, 0, 1), printed
+        return printed
+
+    return run
 
 
-@pytest.mark.filterwarnings("default")
-def test_a_planted_secret_is_written_nowhere(tmp_path: Path) -> None:
+def test_a_planted_secret_is_written_nowhere(rag: Callable[..., str], tmp_path: Path) -> None:
     program = tmp_path / "prog.py"
     program.write_text(PROGRAM, encoding="utf-8")
     command = ("--", sys.executable, "prog.py", CANARY)
-    said = [rag(tmp_path, "record", "a.jsonl", "--body-bytes", "300", *command),
-            rag(tmp_path, "record", "b.jsonl", *command[:-1], f"other {CANARY}", "drift"),
-            rag(tmp_path, "replay", "a.jsonl", *command),
-            rag(tmp_path, "replay", "a.jsonl", *command, "drift"),
-            rag(tmp_path, "replay", "a.jsonl", "--differential", "--json", "d.json", "--svg", "d.svg", *command, "drift"),
-            rag(tmp_path, "replay", "a.jsonl", "--mutate", "7", f'{{"x": "{CANARY}"}}', *command),
-            rag(tmp_path, "trace", "list", "."), rag(tmp_path, "trace", "show", "a.jsonl"), rag(tmp_path, "trace", "show", "a.jsonl", "--step", "3"),
-            rag(tmp_path, "trace", "verify", "a.jsonl"), rag(tmp_path, "trace", "diff", "a.jsonl", "b.jsonl"),
-            rag(tmp_path, "trace", "export-otel", "a.jsonl", "--bodies", "--output", "spans.json"),
-            rag(tmp_path, "test", "--from-traces", ".", *command, "drift")]
+    said = [rag("record", "a.jsonl", "--body-bytes", "300", *command),
+            rag("record", "b.jsonl", *command[:-1], f"other {CANARY}", "drift"),
+            rag("replay", "a.jsonl", *command),
+            rag("replay", "a.jsonl", *command, "drift"),
+            rag("replay", "a.jsonl", "--differential", "--json", "d.json", "--svg", "d.svg", *command, "drift"),
+            rag("replay", "a.jsonl", "--mutate", "7", f'{{"x": "{CANARY}"}}', *command),
+            rag("trace", "list", "."), rag("trace", "show", "a.jsonl"), rag("trace", "show", "a.jsonl", "--step", "3"),
+            rag("trace", "verify", "a.jsonl"), rag("trace", "diff", "a.jsonl", "b.jsonl"),
+            rag("trace", "export-otel", "a.jsonl", "--bodies", "--output", "spans.json"),
+            rag("test", "--from-traces", ".", *command, "drift")]
     assert "recorded 9 calls" in said[0]
     assert "9 of 9 recorded calls" in said[2]
     assert "was replaced" in said[5]

@@ -40,7 +40,7 @@ def texts(count: int, seed: int, least: int, most: int) -> list[str]:
     return [" ".join(rng.choices(WORDS, k=rng.randint(least, most))) for _ in range(count)]
 
 
-TEXTS = [*texts(12, 1, 1, 4), "", "   ", "zzz", *texts(30, 2, 1, 3), "refund", "refund", "?!", "order " * 70 + " ".join(f"w{n}" for n in range(80))]
+TEXTS = [*texts(8, 1, 1, 4), "", "   ", "zzz", *texts(8, 2, 1, 3), "refund", "refund", "?!", "order " * 70 + " ".join(f"w{n}" for n in range(80))]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import make_certificates
 import make_contract
 
 from rag_stdlib import content_sha256, provenance_key
@@ -56,6 +57,7 @@ def main() -> None:
     for name, cases in (("chunks.json", chunks()), ("terms.json", terms())):
         (HERE / name).write_text(json.dumps(cases, indent=1) + "\n", encoding="ascii")
     make_contract.write()
+    make_certificates.write()
 
 
 if __name__ == "__main__":

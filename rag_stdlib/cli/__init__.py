@@ -14,6 +14,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         # Takes a moment, in which Ctrl-C counts already. Each module of commands registers its own with the frame.
         from rag_stdlib.cli import (  # noqa: F401
+            answer,
+            attack,
             corpus,
             corpuskeys,
             corpusstatus,
@@ -21,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             doctor,
             importing,
             ingest,
+            keys,
+            log,
+            logmonitor,
+            logwitness,
             manage,
             meshkey,
             meshquery,
@@ -32,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             shard,
             traces,
             tracetests,
+            verify,
         )
         from rag_stdlib.cli.frame import run
 

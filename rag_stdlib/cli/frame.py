@@ -100,12 +100,17 @@ def runtime_of(context: typer.Context, **options: Any) -> Iterator[Runtime]:  # 
     try:
         runtime = Runtime(state.config, resident=False, **options)  # a command asks once
     except Failure:
-        session = replay.current()
-        if session is None or not session.quarantined:
+        if not replayed():
             raise
         runtime = Runtime(Config(), resident=False, **options)
     with runtime:
         yield runtime
+
+
+def replayed() -> bool:
+    """Tell whether the command runs in a replay, whose trace answers for what is not there."""
+    session = replay.current()
+    return session is not None and session.quarantined
 
 
 def require(runtime: Runtime, effect: Effect, what: str) -> None:

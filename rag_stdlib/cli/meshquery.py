@@ -20,6 +20,7 @@ from rag_stdlib.contract import loose
 from rag_stdlib.effects import RAG_READ
 from rag_stdlib.records import Mode
 from rag_stdlib.runtime import Runtime
+from rag_stdlib.values import MAX_QUERY_BYTES, check_text
 
 if TYPE_CHECKING:
     from rag_stdlib.mesh.federation.judging import Answered, Failed, NotAsked
@@ -38,7 +39,7 @@ _NUMBER_COLUMNS: Final = 6
 def query(
     context: typer.Context,
     words: Annotated[list[str], typer.Argument(metavar="QUERY...", help="Any words; nothing in them is syntax. Put -- before words that begin with a dash.")],
-    limit: Annotated[int, typer.Option("-k", "--limit", metavar="N", min=1, max=1_000, help="At most so many hits.")] = 10,
+    limit: Annotated[int, typer.Option("-n", "-k", "--limit", metavar="N", min=1, max=1_000, help="At most so many hits.")] = 10,
     mode: Annotated[Mode | None, typer.Option(metavar="MODE", help="hybrid, vector or lexical; otherwise as configured.")] = None,
     topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Only documents with this topic; may be repeated. Shards that have none such are not asked.")] = None,
     timeout: Annotated[int | None, typer.Option(metavar="MS", min=1, max=_LONGEST_MS, help="Milliseconds for the question; otherwise as configured.")] = None,
@@ -54,6 +55,9 @@ def query(
     text = " ".join(words)
     if not text.strip():
         raise typer.BadParameter("a question is not blank", param_hint="QUERY")
+    check_text("query", text, MAX_QUERY_BYTES)
+    if not all(each.strip() for each in topic or ()):
+        raise typer.BadParameter("a topic is not blank", param_hint="--topic")
     with runtime_of(context) as runtime:
         require(runtime, RAG_READ, "rag mesh query")
         node = node_of(runtime.config, key=key, org=org)
@@ -100,7 +104,8 @@ def _plain(found: FederatedAnswer, labels: dict[str, str], took_ms: float) -> di
         raise CommandError(f"the hits cannot be shown as JSON: {error}") from None
     return {
         "hits": hits, "merged_by": found.merged_by, "took_ms": round(took_ms, 1),
-        "answered": [{"node": each.node, "shard_id": each.shard_id, "hits": len(each.hits), "took_ms": round(each.took_ms, 1)} for each in found.answered],
+        "answered": [{"node": each.node, "shard_id": each.shard_id, "hits": len(each.hits), "left_out": each.left_out,
+                      "took_ms": round(each.took_ms, 1)} for each in found.answered],
         "failed": [{"node": each.node, "shard_id": labels.get(each.node), "reason": each.reason.name, "detail": str(each.reason), "asked": each.asked,
                     "took_ms": round(each.took_ms, 1)} for each in found.failed],
         "not_asked": [{"node": each.node, "shard_id": each.shard_id, "reason": each.reason} for each in found.not_asked],
@@ -162,7 +167,7 @@ def _outcome(each: Answered | Failed | NotAsked) -> str:
     from rag_stdlib.mesh.federation.judging import Answered, Failed, NoSummary
 
     if isinstance(each, Answered):
-        return styled("answered", 32)
+        return styled("answered", 32) + (f"  without {plural(each.left_out, 'hits')} that its reply had no room for" if each.left_out else "")
     if isinstance(each, Failed):
         unheard = ": it did not say what it holds" if isinstance(each.reason, NoSummary) else ""
         return f"{styled('failed', 1, 31)}    {clean(str(each.reason))}{unheard}{'' if each.asked else ', and was not asked'}"

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rag_stdlib.cli.frame import note
-from rag_stdlib.cli.terminal import say
+from rag_stdlib.cli.standing import heard, lines_of_the_log
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from rag_stdlib.mesh.federation.clock import Ending
     from rag_stdlib.mesh.hosting import Host
     from rag_stdlib.mesh.macula import MaculaTransport
@@ -25,7 +18,6 @@ LOOK_S: Final = 0.5
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _OF_GRANTS: Final = frozenset({("granting", "_note"), ("macula_serving", "_held_back")})  # who logs what `_Watch` tells of
 
 
@@ -43,7 +35,7 @@ async def run_until_told(
         CallError: The node cannot link or serve, for another reason than that no station answers.
         Failure: The index cannot be served.
     """
-    with _lines_of_the_log(), _told_to_stop() as stop:
+    with lines_of_the_log(_OF_GRANTS), _told_to_stop() as stop:
         host = await _joined(connect, host_of, stop)
         if host is None:
             note("stopped before any station answered")
@@ -122,55 +114,6 @@ def _told_to_stop() -> Iterator[Ending]:
 
     from rag_stdlib.mesh.federation.clock import Ending, SystemClock
 
-    loop, ending, heard = asyncio.get_running_loop(), Ending(SystemClock()), False
-
-    def hear(number: int, _frame: FrameType | None) -> None:
-        nonlocal heard
-        if heard:
-            say("rag: stopped")
-            sys.stdout.flush()
-            os._exit(128 + number)
-        heard = True
-        loop.call_soon_threadsafe(ending.tell)
-
-    before = {number: signal.signal(number, hear) for number in _SIGNALS}
-    try:
+    loop, ending = asyncio.get_running_loop(), Ending(SystemClock())
+    with heard(lambda: loop.call_soon_threadsafe(ending.tell)):
         yield ending
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _lines_of_the_log() -> Iterator[None]:
-    """Have warnings and errors of the library told on standard error while the block runs, each in a line."""
-    handler = _Line()
-    handler.setLevel(logging.WARNING)
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-
-
-class _Line(logging.Handler):
-    """One line for each record; of an exception, what it says and where it was raised."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Tell a record."""
-        if (record.module, record.funcName) in _OF_GRANTS:
-            return
-        word = "error" if record.levelno >= logging.ERROR else "warning"
-        say(f"rag: {word}: {record.getMessage()}{_raised(record)}")
-
-
-def _raised(record: logging.LogRecord) -> str:
-    error = record.exc_info[1] if record.exc_info else None
-    if error is None:
-        return ""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace is not None else ""
-    return f": {type(error).__name__}: {error}{where}"

@@ -13,7 +13,7 @@ from rag_stdlib.cli.meshnode import KeyFile, MeshNode, Org, embedding_words, mes
 from rag_stdlib.cli.paths import below_root
 from rag_stdlib.cli.terminal import clean, flush, plural, show
 from rag_stdlib.effects import RAG_READ, RAG_WRITE
-from rag_stdlib.meshconfig import Part
+from rag_stdlib.meshconfig import OWN, Part, label_problem
 from rag_stdlib.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ def serve(
 
     from rag_stdlib.cli.meshrun import run_until_told
 
+    if shard_id is not None and label_problem(shard_id):
+        raise typer.BadParameter(f"{shard_id!r:.100}: {label_problem(shard_id)}", param_hint="--shard-id")
     state: State = context.obj
     with Runtime(state.config) as runtime:
         require(runtime, RAG_READ, "rag mesh serve")
-        node = node_of(runtime.config, key=key, org=org)
+        node = _serving_node(node_of(runtime.config, key=key, org=org))
         plan = _Plan(runtime, node, _index(runtime, index), shard_id or node.config.shard_id or PurePosixPath(index).stem,
                      (only,) if only is not None else node.config.serve)
         if node.config.deposits == "open" and "provider" in plan.parts:
@@ -59,6 +61,14 @@ def serve(
                 raise CommandError(f"the key {node.key_file!r} is in use by another process; a node is one process, so give this one a key of its own by --key")
             plan.tell()
             asyncio.run(run_until_told(plan.connect, plan.host, node.config.grant_retry_ms / 1_000))
+
+
+def _serving_node(node: MeshNode) -> MeshNode:
+    """Return a node that is to serve; one that is to in another's namespace is refused, since no grant makes up for that."""
+    if node.org.startswith(OWN) and node.org != f"{OWN}{node.key.node_id}":
+        raise CommandError(f"{node.org} is the namespace of another node; serve in an organisation's, or by --org '{OWN}' in this node's own",
+                           code="serve_refused")
+    return node
 
 
 def _index(runtime: Runtime, typed: str) -> str:

@@ -77,15 +77,27 @@ def _show_status(found: dict[str, Any]) -> None:
     _row("link", "up" if found["linked"] else "none")
     if found["shards"] is None:
         return
-    _row("shards", f"{len(found['shards']):,} known, {sum(shard['serves'] for shard in found['shards']):,} serving" if found["shards"] else "none")
-    for shard in found["shards"]:
+    serving = sum(bool(shard["serves"] and shard["summary"]) for shard in found["shards"])
+    _row("shards", f"{len(found['shards']):,} known, {serving:,} serving" if found["shards"] else "none")
+    for shard in sorted(found["shards"], key=lambda shard: (_label(shard), shard["node"])):
         show("")
-        _row("shard", shard["summary"]["shard_id"] if shard["summary"] else "not told yet")
+        _row("shard", _label(shard) or "not told yet")
         _row("node", shard["node"])
-        show(f"{'state':<{_COLUMNS}}{styled('serving', 32) if shard['serves'] else styled('not serving', 33)}")
+        show(f"{'state':<{_COLUMNS}}{_state(shard)}")
         if shard["summary"]:
             _row("embedding", embedding_words(shard["summary"]["model"], shard["summary"]["dim"]))
             _row("topics", _topics(shard["summary"]["topics"]))
+
+
+def _label(shard: dict[str, Any]) -> str:
+    return str(shard["summary"]["shard_id"]) if shard["summary"] else ""
+
+
+def _state(shard: dict[str, Any]) -> str:
+    """Say whether a shard serves; of one that is listed and keeps silent, the mesh may not know yet that it is gone."""
+    if not shard["serves"]:
+        return styled("not serving", 33)
+    return styled("serving", 32) if shard["summary"] else styled("listed, but it did not say what it holds", 33)
 
 
 def _topics(topics: list[str]) -> str:

@@ -7,8 +7,16 @@ from typing import Any, ClassVar, Final
 from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
-_ORDER: Final = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "doctor",
-                 "key", "serve", "query", "add", "sync", "status", "providers", "describe", "hash", "sign", "split", "of", "record", "replay", "test", "trace", "list", "show", "verify", "seal", "diff", "export-otel")
+_ORDER: Final[dict[str, tuple[str, ...]]] = {
+    "rag": ("init", "ingest", "search", "answer", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "verify", "keys",
+            "log", "attack", "doctor", "record", "replay", "test", "trace"),
+    "corpus": ("add", "sync", "status", "describe", "hash", "sign", "verify"),
+    "shard": ("split", "of"),
+    "mesh": ("key", "serve", "query", "status", "providers"),
+    "keys": ("new", "rotate", "retire", "show"),
+    "log": ("new", "append", "checkpoint", "prove", "check", "tiles", "witness", "monitor"),
+    "trace": ("list", "show", "verify", "seal", "diff", "export-otel"),
+}
 _WORDS: Final = "rag_stdlib.words"  # of the command behind --
 
 
@@ -17,7 +25,7 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - the toolkit's context is not public
         """List the commands for help and completion."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
+        return sorted(super().list_commands(ctx), key=_ORDER[str(self.name)].index)
 
 
 class Command(TyperCommand):

@@ -135,7 +135,7 @@ class MaculaTransport:
             pool = await within(seconds, macula.Pool.connect(
                 native, [macula.Seed(*station) for station in stations], realm_trust=trust, timeout_ms=_milliseconds(seconds),
                 kem_advertise=bool(kem_advertise),
-            ), f"any station of {', '.join(f'{host}:{port}' for host, port, _ in stations)}")
+            ), f"any station of {', '.join(f'{host}:{port}' for host, port, _ in stations)} that proves its node id")
         except BaseException:
             native.free()
             raise

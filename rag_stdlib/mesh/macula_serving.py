@@ -46,7 +46,7 @@ class MaculaServed:
 
     Attributes:
         procedure: Its name.
-        reason: Why it is not advertised, in words; None while it is.
+        refusal: Why it is not advertised; None while it is.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class MaculaServed:
     ) -> None:
         """Prepare to answer by `handler`, in the context of this call; `advertise` has the mesh send calls to a coroutine."""
         self.procedure: Final = procedure
-        self.reason: str | None = None
+        self.refusal: CallError | None = None
+        self._held_since = 0.0
         self._handler = carry(checked_handler(handler))
         self._advertise = advertise
         self._threads = threads
@@ -66,6 +67,16 @@ class MaculaServed:
         self._stopping: asyncio.Task[None] | None = None
         self._answering: set[asyncio.Task[Any]] = set()
 
+    @property
+    def reason(self) -> str | None:
+        """Why it is not advertised, in words; None while it is."""
+        return None if self.refusal is None else str(self.refusal)
+
+    @property
+    def waiting_s(self) -> float:
+        """For how many seconds it has not been advertised, without a break; 0 while it is."""
+        return 0.0 if self.refusal is None else time.monotonic() - self._held_since
+
     async def begin(self) -> None:
         """Advertise it now, or else as soon as it is granted.
 
@@ -75,7 +86,7 @@ class MaculaServed:
         try:
             self._native = await self._advertise(self._answer)
         except NotGranted as missing:
-            self._held_back(str(missing))
+            self._held_back(missing)
         if self._stopping is not None:
             await self._withdraw()
             raise TransportClosed("this node has left the mesh")
@@ -110,15 +121,17 @@ class MaculaServed:
             try:
                 self._native = await self._advertise(self._answer)
             except CallError as error:
-                self._held_back(str(error))
+                self._held_back(error)
             else:
-                self.reason = None
+                self.refusal = None
                 _LOG.info("%s is served now", self.procedure)
 
-    def _held_back(self, reason: str) -> None:
-        if reason != self.reason:
-            _LOG.warning("%s; asking again every %g s", reason, self._retry_s)
-        self.reason = reason
+    def _held_back(self, refusal: CallError) -> None:
+        if self.refusal is None:
+            self._held_since = time.monotonic()
+        if str(refusal) != self.reason:
+            _LOG.warning("%s; asking again every %g s", refusal, self._retry_s)
+        self.refusal = refusal
 
     async def _withdraw(self) -> None:
         import macula_py

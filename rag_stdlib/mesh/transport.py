@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_c
 
 from rag_stdlib.contract.cbor import Value
 from rag_stdlib.contract.nodekeys import Profile
-from rag_stdlib.mesh.errors import InvalidCall
+from rag_stdlib.mesh.errors import InvalidCall, NotConfidential
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -158,9 +158,15 @@ class SealingTransport(Protocol):
 
 
 async def served(transport: Transport, procedure: str, handler: Handler, confidential: Confidential | None = None) -> Served:
-    """Serve a procedure with a mode of sealing; by None, and where the transport cannot seal, as `Transport.serve` does."""
+    """Serve a procedure with a mode of sealing; by None, and where the transport cannot seal, as `Transport.serve` does.
+
+    Raises:
+        CallError: As `Transport.serve`; `NotConfidential` ``kem_advertise_disabled`` for ``required`` where the transport cannot seal.
+    """
     if confidential is not None and isinstance(transport, SealingTransport):
         return await transport.serve_sealed(procedure, handler, confidential=confidential)
+    if confidential == "required":
+        raise NotConfidential("kem_advertise_disabled", "this mesh seals no calls")
     return await transport.serve(procedure, handler)
 
 

@@ -90,24 +90,22 @@ def claims(body: Body) -> Path | None:
     return None
 
 
+def presence(body: Body) -> Path | None:
+    """15: an answer has claims, and none at all is said to be none."""
+    answer = body["answer"]
+    if answer["abstained"] != (not answer["text"]):
+        return "answer", "abstained"
+    return ("claims",) if answer["text"] and not body["claims"] else None
+
+
 def coverage(body: Body) -> Path | None:
-    """15: what is said is said by claims."""
+    """16: what is said is said by claims."""
     text, behind = body["answer"]["text"], 0
-    if not body["claims"]:
-        return None  # 16 has a word for it
     for claim in (*body["claims"], {"start": len(text), "end": len(text)}):
         if is_loose(text[behind:claim["start"]]):
             return "answer", "text"
         behind = claim["end"]
     return None
-
-
-def presence(body: Body) -> Path | None:
-    """16: an answer has claims, and none at all is said to be none."""
-    answer = body["answer"]
-    if answer["abstained"] != (not answer["text"]):
-        return "answer", "abstained"
-    return ("claims",) if answer["text"] and not body["claims"] else None
 
 
 def spans(body: Body) -> Path | None:
@@ -155,5 +153,5 @@ def _texts(spans_: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 CHECKS: Final[tuple[tuple[str, BodyCheck], ...]] = (
-    ("hash", hashes), ("retrieval", retrieval), ("claim", claims), ("uncovered", coverage), ("no_claims", presence), ("span", spans),
+    ("hash", hashes), ("retrieval", retrieval), ("claim", claims), ("no_claims", presence), ("uncovered", coverage), ("span", spans),
     ("quotation", quotations), ("decision", decisions), ("not_proven", not_proven))

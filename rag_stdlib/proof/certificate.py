@@ -142,25 +142,31 @@ def make_body(draft: Draft, issuer: str, public_key: bytes, *, now: datetime, sa
         Failure: `certificate_invalid` where it would not be a certificate; the detail names the member.
     """
     issued = now.astimezone(timezone.utc).replace(microsecond=0)
-    retrieval = _retrieval(draft.retrieval)
-    policy = {"labels": sorted(set(draft.labels)), "minimum_confidence": draft.minimum_confidence}
+    said = contents(draft)
     body = {
         "schema": fmt.SCHEMA,
         "issuer": {"name": issuer, "key_id": fmt.issuer_key_id(public_key), "node_id": node_id},
         "issued_at": issued.strftime(fmt.TIME),
         "expires_at": (issued + timedelta(seconds=draft.lifetime_s)).strftime(fmt.TIME),
         "query": {"nonce": draft.nonce, "salt": salt, "commitment": fmt.query_commitment(draft.query, draft.nonce, salt),
-                  "key": fmt.query_key(draft.query, retrieval["state"])},
-        "retrieval": retrieval,
+                  "key": fmt.query_key(draft.query, said["retrieval"]["state"])},
+        **said,
+        "not_proven": list(fmt.NOT_PROVEN)}
+    _refuse_unfit(body)
+    return body
+
+
+def contents(draft: Draft) -> dict[str, Any]:
+    """Give the members of a body that are the draft's own, whoever issues it and when: from `retrieval` to `policy`."""
+    policy = {"labels": sorted(set(draft.labels)), "minimum_confidence": draft.minimum_confidence}
+    return {
+        "retrieval": _retrieval(draft.retrieval),
         "answer": {"text": draft.answer, "sha256": fmt.text_digest(draft.answer), "abstained": not draft.answer},
         "claims": [_claim(claim, draft) for claim in draft.claims],
         "generator": {"name": draft.generator.name, "model": draft.generator.version, "digest": draft.generator.digest},
         "judge": {"name": draft.judge.name, "version": draft.judge.version, "digest": draft.judge.digest},
         "methods": {"decomposition": draft.decomposition, "alignment": draft.alignment},
-        "policy": {**policy, "sha256": fmt.policy_digest(policy["labels"], draft.minimum_confidence)},
-        "not_proven": list(fmt.NOT_PROVEN)}
-    _refuse_unfit(body)
-    return body
+        "policy": {**policy, "sha256": fmt.policy_digest(policy["labels"], draft.minimum_confidence)}}
 
 
 def sign(body: Mapping[str, Any], key: Ed25519PrivateKey, node_key: NodeKey | None = None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ Decomposition: TypeAlias = Literal["rules", "model", "whole"]
 
 MOST_CLAIMS: Final = 1_000  # of a certificate
 
-_LINE: Final = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LINE: Final = re.compile(r"[^\n\r\v\f\x85\u2028\u2029]+")
 _MARKS: Final = re.compile(f"(?:[-*\u2022#>]*[{WHITE_SPACE}]+)*")
 
 

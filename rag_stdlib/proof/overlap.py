@@ -21,13 +21,13 @@ _JOINING_WORDS: Final = """
     only onto or other our ours ourselves out over own per please re s same say says shall she should so some such t tell than that the their theirs them
     themselves then there these they this those through thus to too toward towards under until up upon us use used ve very via was we were what whatever
     when where whether which while who whom whose why will with within without would you your yours yourself yourselves"""
-_JOINING: Final = frozenset(_JOINING_WORDS.split())
+JOINING: Final = frozenset(_JOINING_WORDS.split())
 
 
 def terms(text: str) -> frozenset[str]:
     """Return the terms of a text that say what it is about, English plurals as singulars; all of them where there are no such."""
     found = frozenset(index_terms(text).split())
-    telling = frozenset(_singular(term) for term in found if term not in _JOINING)
+    telling = frozenset(_singular(term) for term in found if term not in JOINING)
     return telling or found
 
 

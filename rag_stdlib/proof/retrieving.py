@@ -6,7 +6,7 @@ Both are calls that a replay session records, so that a recorded run can be cert
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib import tools
 from rag_stdlib.corpus import describe
@@ -20,6 +20,11 @@ from rag_stdlib.proof.recording import recorded
 from rag_stdlib.records import Mode, RagChunkEnvelope
 from rag_stdlib.result import Err
 from rag_stdlib.runtime import Runtime, current_runtime
+
+if TYPE_CHECKING:
+    import apsw
+
+    from rag_stdlib.embed.protocol import EmbedderIdentity
 
 _TRIES: Final = 3
 _DEPOSITS: Final = ("deposit:", "upload:")
@@ -63,12 +68,34 @@ def _searched(index_path: str, mode: Mode | None) -> dict[str, Any]:
     with runtime.store.snapshot(index_path) as snapshot:
         connection = snapshot.connection
         facts: dict[str, Any] = {"mode": chosen, "content": snapshot.describe()["content"], "corpus_hash": None, "model": None, "dim": None}
-        if chosen != "lexical" or corpora.repos(connection):
-            identity = describe.identity_of(connection, index_path, runtime.embedder)
-            facts["corpus_hash"] = describe.describe(connection, identity)["corpus_hash"] if corpora.repos(connection) else None
+        of_corpus = bool(corpora.repos(connection))
+        identity = _identity(connection, index_path, runtime) if chosen != "lexical" or of_corpus else None
+        if identity is not None:
+            facts["corpus_hash"] = _corpus_hash(connection, identity) if of_corpus else None
             if chosen != "lexical":
                 facts["model"], facts["dim"] = describe.model_name(identity), identity.dim
     return facts
+
+
+def _identity(connection: apsw.Connection, index_path: str, runtime: Runtime) -> EmbedderIdentity | None:
+    """Return the identity of the embedding; None where there is none or another, which a search that needs it says in its own words."""
+    try:
+        return describe.identity_of(connection, index_path, runtime.embedder)
+    except Failure as failure:
+        if failure.error.code not in ("no_embed_model", "embedding_mismatch"):
+            raise
+        return None
+
+
+def _corpus_hash(connection: apsw.Connection, identity: EmbedderIdentity) -> str | None:
+    """Return the hash of the corpus; None for a part of one, which has none."""
+    try:
+        found: str = describe.describe(connection, identity)["corpus_hash"]
+    except Failure as failure:
+        if failure.error.code != "index_is_shard":
+            raise
+        return None
+    return found
 
 
 def _reading() -> Runtime:

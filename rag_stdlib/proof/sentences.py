@@ -15,14 +15,15 @@ from rag_stdlib.text.chunker import WHITE_SPACE
 
 _PAIRS: Final = {"(": ")", "[": "]", "\uff08": "\uff09", "\u3010": "\u3011", "\u300a": "\u300b", "\u3008": "\u3009", "\u300c": "\u300d", "\u300e": "\u300f"}
 _CLOSES: Final = {closing: opening for opening, closing in _PAIRS.items()}
-_SPOKEN: Final = frozenset("\u300c\u300e")  # of the pairs, those that are quotation marks
+_SPOKEN: Final = frozenset("\u300c\u300e<")  # of the pairs, those that are quotation marks; "<" is for markup that quotes, strikes out or hides
 _OPENS_SPEECH: Final = frozenset(("\u201c", "\u201e", "\u00ab", "``"))
 _ENDS_SPEECH: Final = frozenset(("\u201d", "\u00bb", "''"))
-_EITHER: Final = frozenset('"\u201f\uff02')
+_EITHER: Final = frozenset(('"', "\u201f", "\uff02", "~~"))
 _ALWAYS_ENDS: Final = "\u3002\uff01\uff1f\uff61"  # of scripts that set no space behind a stop,
 _NO_SPACE_BEHIND: Final = "\u3001\uff0c\uff1a\uff1b"  # nor behind these
 _MARK: Final = re.compile(
-    "``|''|[\"\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02]|['\u2018\u2019\u201a]"
+    r"<(?:q|s|del|strike|blockquote)(?:\s[^<>]{0,200})?>|</(?:q|s|del|strike|blockquote)>|<!--|-->|~~"
+    "|``|''|[\"\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02]|['\u2018\u2019\u201a]"
     f"|[{re.escape(''.join((*_PAIRS, *_CLOSES)))}]|[.!?\u2026\u203d]+|[{_ALWAYS_ENDS}]+|[\uff0e\u061f\u06d4\u0964\u0965\u0589\u1362]")
 _WHITE: Final = re.compile(f"[{WHITE_SPACE}]*")
 _CLOSING: Final = re.compile("(?:''|[\"'\u201c\u201d\u2019\u00bb)\\]}\u300d\u300f\uff09\u3011*_]){0,8}")
@@ -73,6 +74,8 @@ def cut(text: str, start: int, end: int) -> list[Span]:
             cover += 1
         if left_out or (cover < len(covers) and not _is_outside(covers[cover], begin, stop, behind)):
             continue
+        if cover < len(covers) and covers[cover].start > stop:
+            behind = min(behind, covers[cover].start)  # a mark that opens closes nothing
         following = _skip_white(text, behind, end)
         if following < end and _is_end(text, begin, text[stop:after], stop, behind, following, end):
             found.append((begin, behind))
@@ -162,8 +165,8 @@ class _Marks:
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
-        self._depth = dict.fromkeys(_PAIRS, 0)
-        self._since = dict.fromkeys(_PAIRS, start)
+        self._depth = dict.fromkeys((*_PAIRS, "<"), 0)
+        self._since = dict.fromkeys((*_PAIRS, "<"), start)
         self._quoted: int | None = None
         self._single: int | None = None
 
@@ -171,8 +174,10 @@ class _Marks:
         """Yield the covers, and put the stops into a list."""
         for found in _MARK.finditer(self._text, self._start, self._end):
             mark, at = found.group(), found.start()
-            if mark in _PAIRS or mark in _CLOSES:
-                yield from self._bracket(mark, at)
+            if mark in _PAIRS or (mark[0] == "<" and mark[1] != "/"):
+                self._open(mark[0], at)
+            elif mark in _CLOSES or mark[0] == "<" or mark == "-->":
+                yield from self._close(_CLOSES.get(mark, "<"), found.end())
             elif mark in "'\u2018\u2019\u201a":
                 yield from self._apostrophe(mark, at)
             elif mark in _OPENS_SPEECH or mark in _ENDS_SPEECH or mark in _EITHER:
@@ -185,19 +190,18 @@ class _Marks:
             if self._depth[opening]:
                 yield _Cover(self._since[opening], self._end, spoken=True)
 
-    def _bracket(self, mark: str, at: int) -> Iterator[_Cover]:
-        if mark in _PAIRS:
-            if not self._depth[mark]:
-                self._since[mark] = at
-            self._depth[mark] += 1
-            return
-        opening = _CLOSES[mark]
+    def _open(self, opening: str, at: int) -> None:
+        if not self._depth[opening]:
+            self._since[opening] = at
+        self._depth[opening] += 1
+
+    def _close(self, opening: str, after: int) -> Iterator[_Cover]:
         if self._depth[opening]:
             self._depth[opening] -= 1
             if not self._depth[opening]:
-                yield _Cover(self._since[opening], at + 1, opening in _SPOKEN)
+                yield _Cover(self._since[opening], after, opening in _SPOKEN)
         elif opening in _SPOKEN:
-            yield _Cover(self._start, at + 1, spoken=True)
+            yield _Cover(self._start, after, spoken=True)
 
     def _quotation(self, mark: str, at: int, after: int) -> Iterator[_Cover]:
         """Read a double mark: by its shape where that tells, else by the white space around it, as shapes differ between languages."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.forms import ListOf, Members, Text, Whole, pointer
+from rag_stdlib.proof.forms import Form, ListOf, Members, Text, Whole, pointer
 from rag_stdlib.proof.log.cosignatures import KINDS
 from rag_stdlib.proof.log.errors import ProofError
 from rag_stdlib.proof.log.notes import ED25519, VerifierKey
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 _TIME: Final = Text(pattern=r"[0-9TZ:-]{20}", is_fit=lambda text: fmt.read_time(text) is not None)
-_FORM: Final = Members({
-    "issuers": ListOf(Members({"name": Text(1, 200), "public_key": Text(1, 100)},
-                              {"node_id": fmt.ID, "not_before": _TIME, "not_after": _TIME}), 10_000, 1)},
-    {"logs": ListOf(Members({"origin": Text(1, 1_000), "keys": ListOf(Text(1, 4_096), 100, 1)}), 1_000),
-     "witnesses": ListOf(Text(1, 8_192), 1_000), "quorum": Whole(0, 1_000)})
+_ISSUER: Final = Members({"name": Text(1, 200), "public_key": Text(1, 100)}, {"node_id": fmt.ID, "not_before": _TIME, "not_after": _TIME})
+_OF_LOGS: Final[dict[str, Form]] = {
+    "logs": ListOf(Members({"origin": Text(1, 1_000), "keys": ListOf(Text(1, 4_096), 100, 1)}), 1_000),
+    "witnesses": ListOf(Text(1, 8_192), 1_000), "quorum": Whole(0, 1_000)}
+_FORM: Final = Members({"issuers": ListOf(_ISSUER, 10_000, 1)}, _OF_LOGS)
+_FORM_OF_LOGS: Final = Members({}, _OF_LOGS)
 
 
 class TrustError(ValueError):
@@ -77,24 +78,9 @@ class Trust:
             TrustError: there is no issuer; a public key is listed twice, for whatever; a key is of another kind than it is listed for; the
                 quorum is more than there are names of witnesses; what `PinnedLog` refuses.
         """
-        of_logs = [key for keys in (logs or {}).values() for key in keys]
-        public = [*(issuer.public_key for issuer in issuers), *(key.public for key in (*of_logs, *witnesses))]
         if not issuers:
             raise TrustError("no issuer is trusted")
-        if len(set(public)) != len(public):
-            raise TrustError("a public key is listed twice")
-        for key in of_logs:
-            if key.kind != ED25519:
-                raise TrustError(f"the key of the log {key.name!r:.100} is of kind {key.kind}; those of logs are of kind {ED25519}")
-        for witness in witnesses:
-            if witness.kind not in KINDS:
-                raise TrustError(f"the key of the witness {witness.name!r:.100} is of kind {witness.kind}, which does not cosign")
-        if not 0 <= quorum <= len({witness.name for witness in witnesses}):
-            raise TrustError(f"a quorum of {quorum} cannot be had of these witnesses")
-        try:
-            return cls({issuer.key_id: issuer for issuer in issuers}, {origin: PinnedLog(origin, tuple(keys), tuple(witnesses), quorum) for origin, keys in (logs or {}).items()})
-        except ProofError as error:
-            raise TrustError(error.words) from None
+        return cls({issuer.key_id: issuer for issuer in issuers}, pinned_logs(logs or {}, witnesses, quorum, [issuer.public_key for issuer in issuers]))
 
     @classmethod
     def from_json(cls, given: object) -> Trust:
@@ -104,14 +90,58 @@ class Trust:
         Raises:
             TrustError: it is not of that form, or `of` refuses it.
         """  # noqa: D205 - the form is the summary
-        departs = _FORM.departs(given)
-        if departs is not None:
-            raise TrustError(f"{pointer(departs) or 'the file'} is missing, unknown or not of its form")
-        assert isinstance(given, dict)  # noqa: S101 - it has the form
-        logs = {log["origin"]: list(map(_verifier, log["keys"])) for log in given.get("logs", ())}
-        if len(logs) != len(given.get("logs", ())):
-            raise TrustError("an origin is listed twice")
-        return cls.of(list(map(_issuer, given["issuers"])), logs, [_verifier(text) for text in given.get("witnesses", ())], given.get("quorum", 0))
+        read = _of_form(given, _FORM)
+        return cls.of(list(map(_issuer, read["issuers"])), *_of_logs(read))
+
+
+def logs_from_json(given: object) -> Mapping[str, PinnedLog]:
+    """Read what is trusted of logs: of a trust file, or of one without ``issuers``, as witnesses and monitors have it, who believe no answer.
+
+    Raises:
+        TrustError: as `Trust.from_json`.
+    """
+    if isinstance(given, dict) and "issuers" in given:
+        return Trust.from_json(given).logs
+    return pinned_logs(*_of_logs(_of_form(given, _FORM_OF_LOGS)))
+
+
+def pinned_logs(logs: Mapping[str, Sequence[VerifierKey]], witnesses: Sequence[VerifierKey], quorum: int, others: Sequence[bytes] = ()) -> dict[str, PinnedLog]:
+    """Pin logs by their origins, all with the same witnesses and quorum; `others` are public keys that are trusted for something else.
+
+    Raises:
+        TrustError: as `Trust.of`.
+    """
+    of_logs = [key for keys in logs.values() for key in keys]
+    public = [*others, *(key.public for key in (*of_logs, *witnesses))]
+    if len(set(public)) != len(public):
+        raise TrustError("a public key is listed twice")
+    for key in of_logs:
+        if key.kind != ED25519:
+            raise TrustError(f"the key of the log {key.name!r:.100} is of kind {key.kind}; those of logs are of kind {ED25519}")
+    for witness in witnesses:
+        if witness.kind not in KINDS:
+            raise TrustError(f"the key of the witness {witness.name!r:.100} is of kind {witness.kind}, which does not cosign")
+    if not 0 <= quorum <= len({witness.name for witness in witnesses}):
+        raise TrustError(f"a quorum of {quorum} cannot be had of these witnesses")
+    try:
+        return {origin: PinnedLog(origin, tuple(keys), tuple(witnesses), quorum) for origin, keys in logs.items()}
+    except ProofError as error:
+        raise TrustError(error.words) from None
+
+
+def _of_form(given: object, form: Members) -> dict[str, Any]:
+    departs = form.departs(given)
+    if departs is not None:
+        raise TrustError(f"{pointer(departs) or 'the file'} is missing, unknown or not of its form")
+    assert isinstance(given, dict)  # noqa: S101 - it has the form
+    return given
+
+
+def _of_logs(given: Mapping[str, Any]) -> tuple[dict[str, list[VerifierKey]], list[VerifierKey], int]:
+    logs = {log["origin"]: list(map(_verifier, log["keys"])) for log in given.get("logs", ())}
+    if len(logs) != len(given.get("logs", ())):
+        raise TrustError("an origin is listed twice")
+    return logs, [_verifier(text) for text in given.get("witnesses", ())], given.get("quorum", 0)
 
 
 def _issuer(given: Mapping[str, Any]) -> Issuer:

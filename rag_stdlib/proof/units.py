@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rag_stdlib.proof.decisions import is_loose, squeezed
+from rag_stdlib.proof.overlap import JOINING
 from rag_stdlib.proof.sentences import closes, closes_surely, cut
 from rag_stdlib.text.chunker import WHITE_SPACE
 from rag_stdlib.text.mdblocks import Block, blocks
@@ -19,19 +20,29 @@ from rag_stdlib.text.mdlines import flat
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _ITEM: Final = re.compile(r"(?P<lead>[ \t]*(?:>[ \t]?)*[ \t]*)(?:(?P<bullet>(?:[-*\u2022+][ \t]+)+)|(?P<number>[0-9]{1,9})[.)][ \t]+)(?=[^ \t\n])")
 _LOOSE_MARKS: Final = re.compile(r"[-*\u2022#> \t]*[ \t]")  # what no claim has to hold (docs/certificate.md, check 15)
-_QUOTE_MARKS: Final = re.compile(r"[> \t\n]*")
+_QUOTE_MARKS: Final = re.compile(r"(?:[ \t\n]|>(?![ \t]*[0-9]))*")  # ">" before a number may be "more than"
 _COLON: Final = re.compile(r"[:\uff1a][\"'\u201d\u2019)*_]{0,4}\Z")
 _LABEL: Final = re.compile(r"[*_\"'\u201c]{0,3}(?:[^\s:\uff1a.!?,;]+\s+){0,5}[^\s:\uff1a.!?,;]+\s?[:\uff1a][*_]{0,3}\s+(?=\S)")
+_SAYS: Final = re.compile(r"[:\uff1a][*_]{0,3}\s+[\"'\u201c\u2018(*_]{0,3}(\w)")
+_HANGS: Final = re.compile(r"[,;\u2013\u2014-]\Z|(?<!\w)[^\W\d_]+\Z")
 _ANNOUNCES: Final = re.compile(
     r"\bas follows\b|\bthe following(?:\s+(?:is|are|was|were)\b|\s+(?:[a-z]+\s+)?(?:statement|claim|assertion|sentence|myth|rumou?r|belief|opinion|"
     r"quotation|text|passage|paragraph)s?\b|\s*[.!]?\Z)", re.IGNORECASE)
 _TAKES_BACK: Final = re.compile(r"""
     (?:(?:but|yet|however|in\s+fact|actually|of\s+course),?\s+)?
-    (?:(?:this|that|it|these|those|they|both|neither|none)(?:\s+of\s+(?:this|that|it|these|those|them))?(?:\s+(?:claim|statement|assertion|report|rumou?r)s?)?
-       \s+(?:(?:is|was|are|were|has\s+been|have\s+been)(?:\s+not|n['\u2019]t)?|turned\s+out\s+to\s+be|proved\s+to\s+be)\s+(?:[a-z]+ly\s+)?(?:an?\s+|the\s+)?
-       (?:true|false|untrue|wrong|incorrect|inaccurate|correct|accurate|so|case|myth|lie|hoax|rumou?r|mistake|error|misconception|nonsense|fiction|disputed|
-          refuted|disproved|disproven|debunked|denied|retracted|withdrawn|unfounded|unproven)\b
+    (?:(?:this|that|it|these|those|they|both|neither|none|all)(?:\s+of\s+(?:this|that|it|these|those|them))?(?:\s+(?:claim|statement|assertion|report|rumou?r)s?)?
+       \s+(?:
+         (?:(?:is|was|are|were|has\s+been|have\s+been)(?:n['\u2019]t|\s+(?:(?:[a-z]+ly|later|now|since)\s+)?not)|(?:has|have)(?:n['\u2019]t|\s+not)\s+been)\s+(?:the\s+)?
+           (?:true|so|correct|accurate|right|case|confirmed|proven|proved)\b
+        |(?:is|was|are|were|has\s+been|have\s+been|turned\s+out\s+to\s+be|proved\s+to\s+be)\s+(?:(?:[a-z]+ly|later|now|since)\s+)?(?:an?\s+|all\s+)?
+           (?:false|untrue|wrong|incorrect|inaccurate|myth|lie|hoax|rumou?r|mistake|error|misconception|nonsense|fiction|disputed|refuted|disproved|disproven|
+              debunked|denied|retracted|withdrawn|unfounded|unproven)s?\b)
+     |(?:none|neither|nothing)\s+of\s+(?:this|that|it|these|those|them)\s+(?:is|was|are|were|has\s+been|have\s+been)\s+
+        (?:true|so|correct|accurate|right|the\s+case|confirmed|proven|proved)\b
      |(?:no|wrong|false|untrue|nonsense|incorrect|not\s+(?:so|true|at\s+all))[.!]*\Z)""", re.IGNORECASE | re.VERBOSE)
+_MAY_TAKE_BACK: Final = re.compile(  # the beginning of such a sentence, or of any word
+    r"(?:but|yet|however|in|actually|of|this|that|it|these|those|they|both|neither|none|nothing|all|no|not|wrong|false|untrue|nonsense|incorrect)\b"
+    r"|[A-Za-z]+\s*\Z", re.IGNORECASE)
 _LOOKED_AT: Final = 400  # code points of a unit's beginning or end, for the rules above
 
 
@@ -93,21 +104,22 @@ def whole_part(text: str, *, cut_before: bool, cut_behind: bool) -> tuple[int, i
     """Return the place of what surely consists of whole units, in a text that may have been cut out of a longer one at any character.
 
     Where it was cut before, the first unit may be the rest of one ("40 MB are needed." of "640 MB are needed."), and a list that it begins with
-    may have stood under something: both are left out, with all that stands under them. Where it was cut behind, so is a last unit that
-    does not surely end. The place is empty where nothing is left.
+    may have stood under something: both are left out, with all that stands under them. Where it was cut behind, a last unit that does not
+    surely end is left out as well, and the one before it if the last may be about to take it back. The place is empty where nothing is left.
     """
     found = units(text)
     if not found:
         return 0, 0
-    start, end = 0, len(text)
+    first, last = 0, len(found)
     if cut_behind and not closes_surely(text[found[-1].start:found[-1].end]):
-        end = found[-2].end if len(found) > 1 else 0
+        last -= 2 if _MAY_TAKE_BACK.match(text, found[-1].start) else 1
     if cut_before:
         first = 1
-        while first < len(found) and (found[first].listed or found[first].under is not None):
+        while first < last and (found[first].listed or found[first].under is not None):
             first += 1
-        start = found[first].mark if first < len(found) else end
-    return (start, end) if start < end else (0, 0)
+    if first >= last:
+        return 0, 0
+    return found[first].mark, found[last - 1].end
 
 
 class _Found(NamedTuple):
@@ -167,25 +179,37 @@ class _Reader:
                 loose = not numbered and "+" not in item["bullet"]
                 segment = _Segment(item.end() if loose else item.end("lead"), block.end, item.end("lead"), column)
             elif segment is None:
-                start = min(_QUOTE_MARKS.match(self._flat, block.start, block.end).end(), block.end)  # type: ignore[union-attr] # it matches nothing, too
+                start = self._behind_marks(block.start, block.end)
                 segment = _Segment(start, block.end, start, None, self._flat[block.start] in " \t")
         if segment is not None:
             yield segment
+
+    def _behind_marks(self, start: int, end: int) -> int:
+        return _QUOTE_MARKS.match(self._flat, start, end).end()  # type: ignore[union-attr] # it matches nothing, too
 
     def _prose(self, segment: _Segment) -> None:
         above = self._above(segment)
         label: int | None = None
         first = len(self._found)
-        for start, end in cut(self._text, segment.start, segment.end):
+        for begin, end in cut(self._text, segment.start, segment.end):
+            begins_line = begin == 0 or self._flat[begin - 1] == "\n"
+            start = self._behind_marks(begin, end) if begins_line else begin
             if not is_loose(self._text[start:end]):
                 continue
             number = len(self._found)
             listed = segment.column is not None or (segment.indented and bool(self._items))
             self._found.append(_Found(start, end, segment.mark if number == first else start, listed, above if label is None else label))
-            if _ANNOUNCES.search(self._text, max(start, end - _LOOKED_AT), end) or (number == first and _LABEL.match(self._text, start, end)):
+            if self._speaks_for_what_follows(start, end, is_first=number == first):
                 label = number
         if len(self._found) > first:
             self._end_segment(segment, label)
+
+    def _speaks_for_what_follows(self, start: int, end: int, *, is_first: bool) -> bool:
+        """Tell whether the rest of a paragraph has to be read with a sentence of it: "Myth: ...", "Smith said: We ...", "The following is false."."""
+        if _ANNOUNCES.search(self._text, max(start, end - _LOOKED_AT), end) or (is_first and _LABEL.match(self._text, start, end)):
+            return True
+        says = _SAYS.search(self._text, start, min(end, start + _LOOKED_AT))
+        return says is not None and says[1].isupper()
 
     def _above(self, segment: _Segment) -> int | None:
         """Return the unit that a segment stands under."""
@@ -193,8 +217,9 @@ class _Reader:
             if self._items and segment.indented:
                 return self._intro if self._intro is not None else self._items[-1][1]
             self._items.clear()
-            above, self._list = self._intro, None
-            return above
+            self._list = None
+            goes_on = self._intro is None and bool(self._found) and self._text[segment.start:segment.start + 1].islower()
+            return len(self._found) - 1 if goes_on else self._intro
         if not self._items:
             last = len(self._found) - 1
             self._list = self._intro if self._intro is not None else last if self._unfinished else None
@@ -206,7 +231,7 @@ class _Reader:
         last = len(self._found) - 1
         text = self._text[self._found[last].start:self._found[last].end][-_LOOKED_AT:]
         announces = _COLON.search(text) is not None or (label is not None and _ANNOUNCES.search(text) is not None)
-        self._intro = last if announces else None
+        self._intro = last if announces or _hangs(text) else None
         self._unfinished = segment.column is None and not closes(text)
         if segment.column is not None:
             self._items.append((segment.column, last))
@@ -228,3 +253,9 @@ class _Reader:
             is_intro = block.kind == "heading" and _COLON.search(self._text[max(start, end - _LOOKED_AT):end])
             self._intro = len(self._found) - 1 if is_intro else None
             self._unfinished = False
+
+
+def _hangs(text: str) -> bool:
+    """Tell whether a text breaks off in the midst of a sentence: behind a comma, or a word such as "that"."""
+    found = _HANGS.search(text)
+    return found is not None and (not found[0].isalpha() or found[0].casefold() in JOINING)

@@ -25,8 +25,8 @@ Write = Callable[..., Path]
 Rag = Any  # see conftest
 Spawn = Any
 
-COMMANDS = ("init", "ingest", "search", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "doctor", "record",
-            "replay", "test", "trace")
+COMMANDS = ("init", "ingest", "search", "answer", "get", "delete", "stats", "check", "compact", "reembed", "import", "corpus", "shard", "mesh", "verify", "keys",
+            "log", "attack", "doctor", "record", "replay", "test", "trace")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rag_stdlib import Config, Runtime, SourceDocument, rag_ingest_many
 from rag_stdlib.cli import meshnode
 from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.meshquery import _outcome, _place, _plain, _score
-from rag_stdlib.mesh.federation.judging import EmbeddingMismatch, Failed, NoSummary, TimedOut
+from rag_stdlib.mesh.federation.judging import Answered, EmbeddingMismatch, Failed, NoSummary, TimedOut
 from rag_stdlib.mesh.federation.payloads import Embedding
 from rag_stdlib.mesh.federation.query import FederatedAnswer
 from rag_stdlib.mesh.transport import Request
@@ -108,9 +108,12 @@ def test_a_time_that_is_too_short_is_told_and_nobody_answers(ask: Rag) -> None:
 def test_usage_and_options_that_do_not_fit(ask: Rag) -> None:
     for arguments, words in ((("query",), "QUERY"), (("query", "x", "-k", "0"), "-k"), (("query", "x", "--timeout", "0"), "--timeout"),
                              (("query", "x", "--listen", "-1"), "--listen"), (("query", " "), "not blank"),
+                             (("query", "x", "--topic", " "), "a topic is not blank"), (("query", "x", "-n", "0"), "-n"),
                              (("status", "--org", ""), "without a slash"), (("status", "--org", "a/b"), "without a slash")):
         done = ask(*arguments)
         assert (done.code, words in done.err) == (2, True), done.err
+    long = ask("query", "word " * 20_000)
+    assert (long.code, long.err) == (1, "rag: error [text_too_large]: query is 100,000 bytes; the most is 65,536\n")
     assert "needs an embedder" in ask("query", "x", "--mode", "vector").err
     assert "[key_file_missing]" in ask("query", "x", "--key", "").err
     strange = ask("query", "x", "--topic", "\udcff")
@@ -126,6 +129,8 @@ def test_status_names_this_node_its_stations_and_the_shards(ask: Rag, mesh: Live
     assert blocks[0].splitlines() == [
         f"node       {mesh.id('d')}", "profile    pq_pure", "running    not on this machine", "realm      io.example.test", "org        acme",
         f"station    {station.host} port {station.port}", f"           {station.node_id}", "link       up", "shards     2 known, 2 serving"]
+    assert [block.splitlines()[0] for block in blocks[1:]] == [  # by name
+        "shard      south", "shard      the north of a long name�[31m"]
     by_node = {block.splitlines()[1]: block.splitlines() for block in blocks[1:]}
     assert by_node[f"node       {mesh.id('b')}"] == [
         "shard      south", f"node       {mesh.id('b')}", "state      serving", "embedding  none", "topics     fish, land"]
@@ -145,7 +150,7 @@ def test_status_of_a_station_that_does_not_answer_tells_what_is_known_here(ask: 
     text = (folder / "corvid.toml").read_text()
     (folder / "corvid.toml").write_text(text.replace(f":{mesh.station.port}", ":1"))
     done = ask("status")
-    assert (done.code, done.err) == (1, "rag: error [timeout]: no reply from any station of 127.0.0.1:1 within 0.3 s\n")
+    assert (done.code, done.err) == (1, "rag: error [timeout]: no reply from any station of 127.0.0.1:1 that proves its node id within 0.3 s\n")
     assert done.out.endswith("\nlink       none\n")
     found = ask("status", "--json")
     assert (found.code, found.json["linked"], found.json["shards"]) == (1, False, None)
@@ -166,7 +171,7 @@ def test_a_node_that_serves_but_does_not_say_what_is_listed_as_such(ask: Rag, me
     serving = mesh.run(begin())
     org = ("--org", f"~{mesh.id('c').upper()}")
     done = ask("status", "--listen", "0.3", *org)
-    assert done.out.endswith(f"shards     1 known, 1 serving\n\nshard      not told yet\nnode       {mesh.id('c')}\nstate      serving\n")
+    assert done.out.endswith(f"shards     1 known, 0 serving\n\nshard      not told yet\nnode       {mesh.id('c')}\nstate      listed, but it did not say what it holds\n")
     found = ask("query", "raven", *org, *LONG)
     assert (found.code, found.err) == (1, "rag: error [no_answer]: no shard answered\n")
     assert f"-      {mesh.id('c')[:12]}       -       -  failed    no_summary: it did not say what it holds, and was not asked" in found.out
@@ -205,6 +210,8 @@ def test_hits_that_have_no_json_form_are_told() -> None:
 
 def test_reasons_are_said_in_words() -> None:
     assert _outcome(Failed("n", NoSummary(), asked=False)) == "failed    no_summary: it did not say what it holds, and was not asked"
+    assert _outcome(Answered("n", "s", (), {"v": 1, "left_out": 2})) == "answered  without 2 hits that its reply had no room for"
+    assert [_outcome(Answered("n", "s", (), {"v": 1, "left_out": some})) for some in (-1, 0, "2", None)] == ["answered"] * 4
     assert _outcome(Failed("n", TimedOut(), asked=True)) == "failed    timeout"
     assert _outcome(Failed("n", EmbeddingMismatch(Embedding("m", 3)), asked=False)) == (
         "failed    embedding_mismatch: it is of m of dimension 3, and was not asked")

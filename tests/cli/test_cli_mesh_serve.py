@@ -228,8 +228,11 @@ def test_a_key_is_one_process(shards: Path, rag: Rag) -> None:
 
 def test_what_may_not_be_served_ends_it(shards: Path, rag: Rag, mesh: LiveMesh) -> None:
     other = rag("mesh", "serve", "north.db", "--key", "a.key", "--org", f"~{mesh.id('b').upper()}")
-    assert other.code == 1
-    assert other.err.endswith(f"[serve_refused]: ~{mesh.id('b')}/describe_corpus cannot be served here: it is in the namespace of another node\n")
+    assert (other.code, other.out) == (1, "")
+    assert other.err.startswith(f"rag: error [serve_refused]: ~{mesh.id('b')} is the namespace of another node; serve in ")
+    for name, words in (("", "not blank"), (" ", "not blank"), ("x" * 256, "at most 255 bytes"), ("\udcff", "Unicode text")):
+        called = rag("mesh", "serve", "north.db", "--key", "a.key", "--shard-id", name)
+        assert (called.code, words in called.err) == (2, True), called.err
     for arguments, code in ((("corvid.toml",), "not_an_index"), (("../x.db",), "path_parent")):
         assert f"rag: error [{code}]: " in rag("mesh", "serve", *arguments).err
     text = (shards / "corvid.toml").read_text()

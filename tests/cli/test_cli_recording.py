@@ -138,14 +138,15 @@ class TestRecord:
         assert run("record", "u.jsonl", "--", "sh", "-c", f"{line.replace('t.', 'u.')}; exit 5").code == 5, "the program's own failure comes first"
 
     def test_ctrl_c_is_the_programs_and_the_trace_has_an_end(self, folder: Path) -> None:
-        (folder / "prog.py").write_text(PROGRAM + "\nprint('ready', flush=True)\nimport time\ntime.sleep(600)\n")
-        child = subprocess.Popen([sys.executable, "-m", "rag_stdlib", "record", "t.jsonl", *prog("a")], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
-        assert child.stdout is not None
-        assert child.stdout.readline().startswith("['a-0'")
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=30)
+        # A signal that comes just before Python sleeps is handled when it wakes up, so the program sleeps for moments only.
+        (folder / "prog.py").write_text(f"{PROGRAM}\nprint('ready', flush=True)\nimport time\nfor _ in range(1500):\n    time.sleep(0.02)\n")
+        with subprocess.Popen([sys.executable, "-m", "rag_stdlib", "record", "t.jsonl", *prog("a")], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, start_new_session=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline().startswith("['a-0'")
+            assert child.stdout.readline() == "ready\n"
+            child.send_signal(signal.SIGINT)
+            _, err = child.communicate(timeout=60)
         assert (child.returncode, err.splitlines()[-2:]) == (130, ["rag: note: recorded 1 call to t.jsonl", "rag: stopped"])
         trace = load_trace("t.jsonl")
         assert (trace.completed or {})["error"] == "killed by SIGINT"
@@ -264,7 +265,7 @@ class TestReplay:
         assert run("replay", "t.jsonl", "--allow-network").code == 0
 
     def test_a_signal_for_us_stops_it(self, recorded: Run) -> None:
-        done = recorded("replay", "t.jsonl", "--differential", "--json", "x.json", "--", "sh", "-c", "kill -TERM $PPID; exec sleep 600")
+        done = recorded("replay", "t.jsonl", "--differential", "--json", "x.json", "--", "sh", "-c", "while kill -TERM $PPID; do sleep 0.05; done")
         assert (done.code, done.out, done.err.splitlines()[-1]) == (130, "", "rag: stopped")
         assert not Path("x.json").exists()
 

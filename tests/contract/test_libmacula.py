@@ -27,7 +27,7 @@ from rag_stdlib.keyfile import load_key, save_new_key
 
 LABEL = "macula-rag corpus v1"
 HASH = "0d5f037b" * 8
-FAMILIES, VARIANTS = 1_000, 4  # around one signature each: with the object that was signed, 5,000
+FAMILIES, VARIANTS = 400, 4  # around one signature each: with the object that was signed, 2,000
 
 both = pytest.mark.parametrize("profile", PROFILES)
 

@@ -36,7 +36,7 @@ from rag_stdlib.options import QueryOptions
 from rag_stdlib.root import Root
 
 TESTS = Path(__file__).parent.parent
-SECONDS = 7  # some hundred transactions of eight processes on two processors
+SECONDS = 4  # some hundred transactions of eight processes on two processors
 READER = """
 import sys, time
 sys.path.insert(0, {tests!r})

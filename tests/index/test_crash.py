@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,18 +33,35 @@ CHILD = Path(__file__).with_name("writing_child.py")
 Log = list[list[str]]
 
 
-def run_and_kill(root: Path, seed: int, first_byte_then: float) -> Log:
-    """Run the child; kill it so many seconds after its first word."""
-    command = [sys.executable, str(CHILD), str(root), str(seed), "doc", "100000", "alone"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        first = child.stdout.readline()
-        time.sleep(first_byte_then)
-        os.kill(child.pid, signal.SIGKILL)
-        lines = (first + child.stdout.read()).decode().splitlines(keepends=True)
-    assert child.returncode == -signal.SIGKILL
-    assert lines[0] == "ready\n"
-    return [line.split() for line in lines[1:] if line.endswith("\n")]
+Kill = Callable[[Path, int, float], Log]
+
+
+@pytest.fixture(scope="module")
+def run_and_kill(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kill]:
+    """Run a writing process below a root, with a seed for what it does; kill it so many seconds after its first word."""
+    logs = tmp_path_factory.mktemp("logs")
+    with subprocess.Popen([sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+
+        def run(root: Path, seed: int, seconds: float) -> Log:
+            log = logs / str(len(list(logs.iterdir())))
+            parent.stdin.write(f"{root}\t{seed}\t{log}\n")
+            parent.stdin.flush()
+            child = int(parent.stdout.readline())
+            end = time.monotonic() + 60
+            while not (log.exists() and log.read_bytes()):
+                assert time.monotonic() < end
+                time.sleep(0.001)
+            time.sleep(seconds)
+            os.kill(child, signal.SIGKILL)
+            assert int(parent.stdout.readline()) == signal.SIGKILL
+            lines = log.read_text().splitlines(keepends=True)
+            assert lines[0] == "ready\n"
+            return [line.split() for line in lines[1:] if line.endswith("\n")]
+
+        yield run
+        parent.stdin.close()
 
 
 def follow(state: dict[str, int], log: Log) -> tuple[str, int] | None:
@@ -97,7 +115,7 @@ def held(root: Path, state: dict[str, int], under_way: tuple[str, int] | None) -
 
 
 @pytest.mark.slow
-def test_r4_killed_fifty_times_at_random_moments(tmp_path: Path) -> None:
+def test_r4_killed_fifty_times_at_random_moments(run_and_kill: Kill, tmp_path: Path) -> None:
     rng = random.Random(20)
     state: dict[str, int] = {}
     steps = 0
@@ -109,7 +127,7 @@ def test_r4_killed_fifty_times_at_random_moments(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_r4_killed_while_the_file_is_made(tmp_path: Path) -> None:
+def test_r4_killed_while_the_file_is_made(run_and_kill: Kill, tmp_path: Path) -> None:
     left: set[str] = set()
     rng = random.Random(3)
     for number in range(20):

@@ -17,8 +17,7 @@ from rag_stdlib.index import vectors
 from rag_stdlib.index.resident.cache import RESIDENTS
 
 DIM = 8
-OPTIONS: list[dict[str, Any]] = [{}, {"doc_id": "d1"}, {"per_document": 1}]
-QUERIES = ("alpha beta1", "gamma")
+ASKED: list[tuple[str, dict[str, Any]]] = [("alpha beta1", {}), ("gamma", {}), ("alpha beta1", {"doc_id": "d1"}), ("gamma", {"per_document": 1})]
 Answers = dict[tuple[Any, ...], Any]
 REFUSALS = ("index_corrupt", "vectors_missing", "embedding_mismatch", "index_too_new", "not_an_index")
 
@@ -78,11 +77,9 @@ def answers(root: Path, *, resident: bool) -> Answers:
     found: Answers = {}
     with Runtime(Config(), root=root, embedder=EmbedderDouble(dim=DIM), resident=resident):
         for mode in MODES:
-            for number, options in enumerate(OPTIONS):
-                for query in QUERIES:
-                    result = rag_query(PATH, query, 5, QueryOptions(mode=mode, **options))  # type: ignore[arg-type]
-                    found[mode, number, query] = result.error.code if isinstance(result, Err) else [
-                        chunk.to_dict() for chunk in result.value]
+            for number, (query, options) in enumerate(ASKED):
+                result = rag_query(PATH, query, 5, QueryOptions(mode=mode, **options))  # type: ignore[arg-type]
+                found[mode, number] = result.error.code if isinstance(result, Err) else [chunk.to_dict() for chunk in result.value]
     return found
 
 

@@ -12,6 +12,8 @@ from station.station_mesh import GRANT_RETRY_S, WAIT_S, LiveMesh, echo, until
 from rag_stdlib import grant
 from rag_stdlib.effects import RAG_READ, RAG_WRITE, refusal
 from rag_stdlib.mesh.errors import CallError, CallTimeout, InvalidCall, ProviderError, Refusal, ServeRefused
+from rag_stdlib.mesh.federation import granting
+from rag_stdlib.mesh.federation.shard import Federation
 from rag_stdlib.mesh.macula_errors import MeshFailure, NotGranted
 from rag_stdlib.mesh.transport import PinnedReply, Request, own_procedure
 
@@ -86,10 +88,11 @@ def test_a_grant_that_is_not_there_is_asked_for_until_it_is_and_advertised_once(
             assert node.node_id in (served.reason or "")
             assert node.ungranted == {name: served.reason}
             await asyncio.sleep(2.5 * GRANT_RETRY_S)
+            assert 2.5 * GRANT_RETRY_S <= served.waiting_s < WAIT_S
             assert (await caller.providers(name), advertised) == ([], [])
             mesh.station.admit(node.node_id)
             await until(lambda: served.reason is None)
-            assert node.ungranted == {}
+            assert (node.ungranted, served.waiting_s) == ({}, 0.0)
             assert (await caller.call_pinned(name, 1, provider=node.node_id, timeout_s=WAIT_S)).value == 1
             await asyncio.sleep(2.5 * GRANT_RETRY_S)
             assert len(advertised) == 1
@@ -100,6 +103,22 @@ def test_a_grant_that_is_not_there_is_asked_for_until_it_is_and_advertised_once(
     finally:
         mesh.station.revoke(mesh.id("d"))
     assert sum("procedure delegation" in record.message for record in caplog.records) == 1, "the same reason is logged once"
+
+
+def test_a_shard_that_waits_for_its_grant_says_so_once_and_in_the_words_of_the_mesh(mesh: LiveMesh) -> None:
+    mesh.needs_the_double()
+
+    async def waits() -> None:
+        async with await mesh.join("d") as node, Federation() as shard:
+            await shard.configure(node, bytes.fromhex(mesh.station.realm_id), {
+                "org": mesh.org, "shard_id": "s", "realm_name": mesh.station.realm_name, "embedding": {"model": "m", "dim": 1}})
+            await shard.register_responder(lambda _query, _top_k: [])
+            state = shard.status().responder
+            assert isinstance(state, granting.NotGranted)
+            assert str(state.reason) == node.ungranted[f"{mesh.org}/rag.query_shard_v1"]
+            assert str(state.reason).count("cannot be served here") == 1
+
+    mesh.run(waits())
 
 
 def test_a_procedure_that_waits_for_its_grant_can_be_stopped(mesh: LiveMesh, name: str) -> None:

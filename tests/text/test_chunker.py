@@ -14,6 +14,7 @@ from std_rag_oracle import BLANK
 
 from rag_stdlib.contract.provenance import provenance_key
 from rag_stdlib.errors import Failure
+from rag_stdlib.text import chunker
 from rag_stdlib.text.chunker import MAX_CHUNKS, STD_RAG, WHITE_SPACE, Chunk, ChunkOptions, chunk_text, default_overlap
 
 CORVID = "Corvid is an AI-native language. Effects are typed. Replay is deterministic. Budgets are compile-checked."
@@ -161,12 +162,14 @@ def test_r74_an_overlap_of_zero_makes_adjacent_chunks(size: int) -> None:
     assert texts("abcdefg", size) == ["abcdefg"[i:i + size] for i in range(0, 7, size)]
 
 
-def test_r74_chunks_per_document_are_bounded() -> None:
-    assert len(chunk_text("x" * MAX_CHUNKS, 1)) == MAX_CHUNKS
+def test_r74_chunks_per_document_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_CHUNKS == 200_000
+    monkeypatch.setattr(chunker, "MAX_CHUNKS", 2_000)
+    assert len(chunk_text("x" * 2_000, 1)) == 2_000
     with pytest.raises(Failure) as caught:
-        chunk_text("x" * (MAX_CHUNKS + 1), 1)
+        chunk_text("x" * 2_001, 1)
     assert (caught.value.error.code, caught.value.error.fix) == ("too_many_chunks", "caller")
-    assert "200,000 chunks at chunk_chars=1" in caught.value.error
+    assert "2,000 chunks at chunk_chars=1" in caught.value.error
 
 
 @pytest.mark.parametrize("cluster", [

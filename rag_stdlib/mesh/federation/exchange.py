@@ -11,8 +11,8 @@ It goes in the query map of ``rag.query_shard_v1``, so that a peer which knows n
     round     sent with it                             statistics of the answer, beside "v": 1
     count     -                                        words, and of a hybrid question by_vector; no hits
     words     words                                    by_words; no hits
-    hits      words, and of a hybrid question          content, the digest of the index that was searched, where it is known; the
-              by_vector and by_words                   scores are those of the whole collection
+    hits      words, and of a hybrid question          content, the digest of the index that was searched, where it is known, and left_out,
+              by_vector and by_words                   where the reply had no room for so many; the scores are those of the whole collection
     copies    digests                                  copies; no hits
 
     words      {"chunks", "terms", "holding": [one number for each term of the text]}

@@ -21,11 +21,15 @@ _LOG: Final = logging.getLogger("rag_stdlib")
 
 @runtime_checkable
 class WaitingServed(Protocol):
-    """What a `Served` has beside its own method where the mesh may keep it waiting for a grant."""
+    """What a `Served` has beside its own method where it may wait for a grant, which the transport then asks for by itself."""
 
     @property
-    def reason(self) -> str | None:
-        """Why it is not advertised, in words; None while it is."""
+    def refusal(self) -> CallError | None:
+        """Why it is not advertised; None while it is."""
+
+    @property
+    def waiting_s(self) -> float:
+        """For how many seconds it has not been advertised, without a break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,6 @@ class Granting:
         self._served: Served | None = None
         self._reason: CallError | None = None
         self._refused_at: float | None = None
-        self._served_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -59,21 +62,17 @@ class Granting:
     @property
     def state(self) -> NotGranted | None:
         """What is missing; None where the procedure is served."""
-        reason = self._reason
-        if self._served is not None:
-            words = self._served.reason if isinstance(self._served, WaitingServed) else None
-            if words is None:
-                self._refused_at = None
-                return None
-            reason = ServeRefused(self._procedure, words)
-            self._refused_at = self._refused_at if self._refused_at is not None else self._served_at
-        since = 0.0 if self._refused_at is None else self._clock.monotonic() - self._refused_at
-        return NotGranted(reason, round(since * 1_000))
+        if self._served is None:
+            since = 0.0 if self._refused_at is None else self._clock.monotonic() - self._refused_at
+            return NotGranted(self._reason, round(since * 1_000))
+        if isinstance(self._served, WaitingServed) and self._served.refusal is not None:
+            return NotGranted(self._served.refusal, round(self._served.waiting_s * 1_000))
+        return None
 
     def serves(self, transport: Transport, settings: Settings) -> bool:
         """Tell whether this is what the configuration wants of a shard's search, and granted, so that nothing has to be asked."""
         mine = self._transport, self._procedure, self._settings.confidential
-        return self._served is not None and mine == (transport, settings.procedure, settings.confidential)
+        return self.state is None and mine == (transport, settings.procedure, settings.confidential)
 
     async def stop(self) -> None:
         """Ask no more, and withdraw what is served; once this has returned, no handler of it runs."""
@@ -90,7 +89,7 @@ class Granting:
     async def _run(self) -> None:
         while not self._ending and self._served is None:
             try:
-                self._served, self._served_at = await self._serve(), self._clock.monotonic()
+                self._served = await self._serve()
             except CallError as error:
                 self._note(error)
             except Exception as error:  # noqa: BLE001 - the loop goes on, whatever one attempt fails with

@@ -191,8 +191,9 @@ class IndexShard:
         sections = corpora.sections(snapshot.connection, list({chunk.doc_id for chunk in found.chunks}))
         hits = [_hit(chunk, shapes.hit(chunk, sections.get(chunk.doc_id), copies))
                 for chunk, copies in zip(found.chunks, found.copies, strict=True)]
-        content = content_of(snapshot).get("index_content")
-        return Hits(replies.hits_within_bounds(hits)["hits"], {**PLAIN, **({"content": content} if content else {})})
+        content, bounded = content_of(snapshot).get("index_content"), replies.hits_within_bounds(hits)
+        more = {"content": content, "left_out": bounded.get("left_out")}
+        return Hits(bounded["hits"], {**PLAIN, **{name: value for name, value in more.items() if value}})
 
 
 def _named(identity: EmbedderIdentity) -> Embedding:

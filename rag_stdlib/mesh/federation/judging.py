@@ -102,6 +102,12 @@ class Answered:
     statistics: Mapping[str, Any] | None = None
     took_ms: float = field(default=0.0, compare=False)
 
+    @property
+    def left_out(self) -> int:
+        """How many of its hits its reply had no room for, as it says itself; the merged hits may lack them."""
+        count = (self.statistics or {}).get("left_out")
+        return count if type(count) is int and count > 0 else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:

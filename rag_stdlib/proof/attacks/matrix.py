@@ -21,7 +21,6 @@ from rag_stdlib.proof.format import read_time
 Kind: TypeAlias = Literal["edit", "delete", "null", "duplicate", "reorder", "wrong_type", "add", "swap"]
 
 BODY: Final = "certificate"
-DIGESTS: Final = frozenset(("commitment", "content_sha256", "inputs_sha256", "key", "sha256", "state"))
 
 _OTHER_TYPE: Final[Mapping[type, Json]] = {str: 1, int: "1", bool: "true", list: {}, dict: [], type(None): {}}
 _DECIMAL: Final = re.compile(r"-?[0-9]+\.[0-9]+")
@@ -50,8 +49,9 @@ def changes(scene: Scene) -> Iterator[Change]:
     for path in places(scene.envelope):
         value = part(scene.envelope, path)
         for kind, new in _alternatives(scene, path, value).items():
-            if new is GONE or kind == "duplicate" or _differ(new, value):
-                yield Change(path, kind, new)
+            change = Change(path, kind, new)
+            if new is GONE or kind == "duplicate" or (_differ(new, value) and not _is_undone(scene, change)):
+                yield change
 
 
 def attempt(scene: Scene, change: Change, attacker: Attacker) -> bytes:
@@ -82,7 +82,7 @@ def edited(value: Json) -> Json:
         return None
     if _DECIMAL.fullmatch(value):
         unit = Decimal(1).scaleb(-len(value.partition(".")[2]))
-        return str(Decimal(value) - unit if Decimal(value) else unit)
+        return f"{Decimal(value) - unit if Decimal(value) else unit:f}"
     if read_time(value) is not None:
         return f"{value[:-2]}{'0' if value[-2] != '0' else '1'}Z"
     first = value[:1]
@@ -92,10 +92,7 @@ def edited(value: Json) -> Json:
 def _by(scene: Scene, attacker: Attacker, body: Json, change: Change | None = None) -> dict[str, Json]:
     if attacker == "no_key" or not isinstance(body, dict):
         return scene.by(attacker, body)
-    made = rehashed(body, scene.insider.query if scene.insider is not None else None)
-    if change is not None and change.path[-1] in DIGESTS:
-        made = with_part(made, change.path[1:], change.new)
-    return scene.by(attacker, made)
+    return scene.by(attacker, rehashed(body, scene.query, but=() if change is None else [change.path[1:]]))
 
 
 def _alternatives(scene: Scene, path: Path, value: Json) -> dict[Kind, Json]:
@@ -112,6 +109,14 @@ def _alternatives(scene: Scene, path: Path, value: Json) -> dict[Kind, Json]:
     with suppress(IndexError, KeyError, TypeError):
         found["swap"] = part(scene.other, path)
     return found
+
+
+def _is_undone(scene: Scene, change: Change) -> bool:
+    """Tell whether a change was one of digests alone, which whoever signs computes again."""
+    if change.kind != "swap" or change.path[0] != BODY:
+        return False
+    body = part(with_part(dict(scene.envelope), change.path, change.new), (BODY,))
+    return not _differ(rehashed(body, scene.query, but=[change.path[1:]]), scene.body)
 
 
 def _differ(one: Json, other: Json) -> bool:

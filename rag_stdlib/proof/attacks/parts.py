@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +13,8 @@ Json: TypeAlias = Any
 Path: TypeAlias = "tuple[str | int, ...]"
 
 GONE: Final[Any] = object()
+
+_DIGESTS: Final = frozenset(("commitment", "content_sha256", "inputs_sha256", "key", "sha256", "state"))
 
 
 def written(value: Json) -> bytes:
@@ -28,29 +29,44 @@ def part(value: Json, path: Sequence[str | int]) -> Json:
     return value
 
 
+def copied(value: Json) -> Json:
+    """Copy JSON as a whole."""
+    if isinstance(value, Mapping):
+        return {name: copied(each) for name, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
+
+
 def with_part(value: Json, path: Path, new: Json) -> Json:
-    """Copy JSON with the part at a path exchanged, added, or (`GONE`) taken out; the copy shares nothing with the original."""
-    made = copy.deepcopy(value)
-    at = part(made, path[:-1])
-    if new is GONE:
-        del at[path[-1]]
+    """Return JSON with the part at a path exchanged, added, or (`GONE`) taken out; the other parts are those of the original."""
+    step, *inner = path
+    made: Json = dict(value) if isinstance(value, dict) else list(value)
+    if inner:
+        made[step] = with_part(value[step], tuple(inner), new)
+    elif new is GONE:
+        del made[step]
     else:
-        at[path[-1]] = copy.deepcopy(new)
+        made[step] = new
     return made
 
 
-def rehashed(body: Mapping[str, Json], query: str | None = None) -> dict[str, Json]:
+def rehashed(body: Mapping[str, Json], query: str | None = None, *, but: Iterable[Path] = ()) -> dict[str, Json]:
     """Copy a body with every digest computed again from what it is of; those of the question only where it is known.
 
-    What has lost its form keeps its digests: it is refused before anyone looks at them.
+    A digest whose path is among `but` stays as it is, or away. What has lost its form keeps its digests: it is refused before anyone looks
+    at them.
     """
-    made = copy.deepcopy(dict(body))
+    made: dict[str, Json] = copied(body)
     for again in (_retrieval, _answer, _claims, _policy):
         with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
             again(made)
     if query is not None:
         with suppress(AttributeError, KeyError, TypeError, ValueError):
             _query(made, query)
+    for path in but:
+        if path and path[-1] in _DIGESTS:
+            kept, at = part(body, path[:-1]), part(made, path[:-1])
+            at.pop(path[-1], None)
+            at.update({name: kept[name] for name in path[-1:] if name in kept})
     return made
 
 

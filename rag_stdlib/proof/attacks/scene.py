@@ -6,15 +6,16 @@ own; the issuer, who lies, computes every digest again and signs, but leaves the
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.attacks.parts import Json, with_part
+from rag_stdlib.proof.attacks.parts import Json, copied, with_part
 from rag_stdlib.proof.certificate import sign
+from rag_stdlib.proof.policy import Policy
+from rag_stdlib.proof.trust import Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -51,12 +52,16 @@ class Scene:
 
     Attributes:
         envelope: A certificate that verifies, in whole JSON.
+        trust: What the relying party trusts.
+        policy: What it asks for.
         own_key: The attacker's key, which nobody trusts.
         other: Another certificate by the same issuer, to swap parts with.
         insider: What the issuer has, where the attacker may be the issuer.
     """
 
     envelope: Mapping[str, Json]
+    trust: Trust
+    policy: Policy
     own_key: Ed25519PrivateKey
     other: Mapping[str, Json] | None = None
     insider: Insider | None = None
@@ -64,7 +69,13 @@ class Scene:
     @property
     def body(self) -> dict[str, Json]:
         """A copy of the body."""
-        return copy.deepcopy(dict(self.envelope["certificate"]))
+        body: dict[str, Json] = copied(self.envelope["certificate"])
+        return body
+
+    @property
+    def query(self) -> str | None:
+        """The question, where the attacker knows it."""
+        return None if self.insider is None else self.insider.query
 
     @property
     def attackers(self) -> tuple[Attacker, ...]:

@@ -26,8 +26,11 @@ from rag_stdlib.proof.recording import recorded
 
 C = TypeVar("C")
 _TEMPERATURE: Final = 0
-_EMBEDDER: Final = "embedder_"  # how the codes of `rag_stdlib.embed.service` begin, whose judgement on HTTP replies serves here as well
-_GENERATOR: Final = "generator_"
+# The judgement on HTTP replies is that of the embedders' service; these are its codes, and ours for the same.
+_CODES: Final = {
+    "embedder_auth": "generator_auth", "embedder_failed": "generator_failed", "embedder_input_too_long": "generator_input_too_long",
+    "embedder_model": "generator_model", "embedder_rate_limit": "generator_rate_limit", "embedder_rejected": "generator_rejected",
+    "embedder_reply": "generator_reply", "embedder_timeout": "generator_timeout", "embedder_unreachable": "generator_unreachable"}
 
 
 class Said(NamedTuple):
@@ -96,7 +99,7 @@ class ChatGenerator(ABC, Generic[C]):
     def _asked(self, messages: list[Message]) -> str:
         outcome = Deadline(self._settings.timeout_s, self._pacing).run(lambda seconds: self._request(messages, seconds))
         if isinstance(outcome, Fault):
-            raise fail(_GENERATOR + outcome.code.removeprefix(_EMBEDDER), **outcome.fields)
+            raise fail(_CODES[outcome.code], **outcome.fields)
         try:
             said = self._said(json_object(outcome.body))
         except BadReply as bad:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rag_stdlib.embed.process import PerProcess
+from rag_stdlib.proof.certificate import share
 from rag_stdlib.proof.judges import nlimodels
 from rag_stdlib.proof.judges.nlifolder import Meaning, ModelFolder, downloaded, not_installed, read_folder, refused
-from rag_stdlib.proof.judges.protocol import CERTAIN, NONE, JudgeIdentity, Judgement, confidence
+from rag_stdlib.proof.judges.protocol import CERTAIN, NONE, JudgeIdentity, Judgement
 from rag_stdlib.proof.recording import recorded
 
 if TYPE_CHECKING:
@@ -87,15 +88,15 @@ def _decided(readings: Sequence[_Reading]) -> Judgement:
     against = [reading for reading in readings if reading.meaning == "contradiction"]
     if against:
         strongest = max(against, key=lambda reading: reading.contradicts)
-        return Judgement("contradicted", confidence(strongest.contradicts), f"span {strongest.span} contradicts it")
+        return Judgement("contradicted", share(strongest.contradicts), f"span {strongest.span} contradicts it")
     entailing = [reading for reading in readings if reading.meaning == "entailment"]
     whole = [reading for reading in entailing if not reading.is_cut]
     if whole:
         strongest = max(whole, key=lambda reading: reading.entails)
-        return Judgement("entailed", confidence(strongest.entails), f"it follows from span {strongest.span}")
+        return Judgement("entailed", share(strongest.entails), f"it follows from span {strongest.span}")
     if entailing:
         return Judgement("not_supported", NONE, "it follows only from what was read of a span too long for the model")
-    return Judgement("not_supported", confidence(1.0 - max(reading.entails for reading in readings)), "it follows from no span")
+    return Judgement("not_supported", share(1.0 - max(reading.entails for reading in readings)), "it follows from no span")
 
 
 class _Loaded:
@@ -153,6 +154,6 @@ class _Loaded:
         return [self._reading(pair, row.tolist()) for pair, row in zip(pairs, shares, strict=True)]
 
     def _reading(self, pair: _Pair, shares: list[float]) -> _Reading:
-        share = dict(zip(self.folder.meanings, shares, strict=True))
-        likeliest = max(_WORST_FIRST, key=lambda meaning: share[meaning])
-        return _Reading(pair.span, likeliest, share["entailment"], share["contradiction"], pair.is_cut)
+        shares_of = dict(zip(self.folder.meanings, shares, strict=True))
+        likeliest = max(_WORST_FIRST, key=lambda meaning: shares_of[meaning])
+        return _Reading(pair.span, likeliest, shares_of["entailment"], shares_of["contradiction"], pair.is_cut)

@@ -91,11 +91,11 @@ class _TransformersModel:
         self._torch: Any = torch
         self._path = folder.path
         try:
-            self._model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(
+            model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(
                 str(folder.path), local_files_only=True, use_safetensors=True, trust_remote_code=False)
         except Exception as error:
             raise refused(folder.path, f"the model cannot be loaded: {type(error).__name__}") from error
-        self._model.eval()
+        self._model = model.float().eval()
         self._typed = getattr(self._model.config, "type_vocab_size", 0) >= _RANK
 
     def logits(self, ids: Ids, mask: Ids, types: Ids) -> Logits:

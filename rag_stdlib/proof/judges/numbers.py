@@ -68,10 +68,9 @@ class Quantity:
 def read(words: Sequence[str], at: int) -> tuple[Quantity, int] | None:
     """Read the number, with what qualifies it, that begins at a word; return it and the place behind it."""
     for length in range(_LONGEST_QUALIFIER, 0, -1):
-        sign = _QUALIFIERS.get(tuple(words[at:at + length]))
-        found = _amount(words, at + length) if sign is not None else None
-        if found is not None and sign is not None:
-            return _qualified(found[0], sign), found[1]
+        qualifier = tuple(words[at:at + length])
+        if qualifier in _QUALIFIERS and (found := _amount(words, at + len(qualifier))):
+            return _qualified(found[0], _QUALIFIERS[qualifier]), found[1]
     if words[at] in _OF_TIMES and (found := _amount(words, at + 1)) and _is_time(words, at + 1, found[0]):
         return _qualified(found[0], _OF_TIMES[words[at]]), found[1]
     return _amount(words, at)
@@ -119,9 +118,9 @@ def _amount(words: Sequence[str], at: int) -> tuple[Quantity, int] | None:
     if found is None:
         return None
     for length in (2, 1):
-        sign = _BEHIND.get(tuple(words[found[1]:found[1] + length]))
-        if sign is not None:
-            return _qualified(found[0], sign), found[1] + length
+        behind = tuple(words[found[1]:found[1] + length])
+        if behind in _BEHIND:
+            return _qualified(found[0], _BEHIND[behind]), found[1] + len(behind)
     return found
 
 

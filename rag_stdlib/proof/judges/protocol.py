@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Final, Literal, Protocol, TypeAlias
 
 Label: TypeAlias = Literal["quoted", "entailed", "contradicted", "not_supported"]
@@ -50,7 +49,3 @@ class Judge(Protocol):
             Failure: a ``judge_*`` code; nothing else.
         """
 
-
-def confidence(number: float) -> str:
-    """Write a number from 0 to 1 with six decimals, the nearest one."""
-    return str(Decimal(min(max(number, 0.0), 1.0)).quantize(Decimal("0.000001"), ROUND_HALF_EVEN))

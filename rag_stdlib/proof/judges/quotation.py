@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from rag_stdlib.proof.decisions import is_quotation, squeezed
@@ -26,7 +25,7 @@ VERSION: Final = "1"  # of the rules; a change of any of them is another version
 class QuotationJudge:
     """Finds quotations, and near ones that say otherwise; needs nothing but the texts. Time is linear in them."""
 
-    @cached_property
+    @property
     def identity(self) -> JudgeIdentity:
         """See `Judge.identity`; the digest is of the name and version of the rules."""
         return JudgeIdentity("quotation", VERSION, hashlib.sha256(f"rag-stdlib/judge/quotation/{VERSION}".encode()).hexdigest())

@@ -95,6 +95,8 @@ def test_hits_beyond_the_bounds_of_an_answer_are_left_out_from_the_end(shard: In
     cut = hits(shard, Asked("raven", "lexical").query(), 20)
     assert 0 < len(cut) < len(whole)
     assert cut == whole[:len(cut)]
+    left_out = dict(shard(Asked("raven", "lexical").query(), 20).statistics or {})["left_out"]
+    assert left_out == len(whole) - len(cut), "and who asked is told"
 
 
 def test_copies_of_texts_are_named_with_their_topics_regarded(shard: IndexShard) -> None:

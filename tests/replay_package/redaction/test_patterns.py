@@ -67,13 +67,14 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("token", list(itertools.chain(*TOKENS.values())), ids=lambda token: token[:24])
 @pytest.mark.parametrize("context", ["%s", "key=%s", "x %s, y", '{"a": "%s"}', "(%s)", "key\n%s\n", "a\\n%s", "a\\u003d%s", "k%%3D%s", "密钥%s密", "-%s ", "a_%s", "\t%s\x00"])
-def test_a_token_is_taken_out_wherever_it_stands(token: str, context: str) -> None:
-    text, expected = context % token, context % REDACTED
-    assert REDACTOR.text(text) == expected
-    assert decode(REDACTOR.json(encode([text]))) == [expected]
-    assert decode(REDACTOR.json(encode({text: 1}))) == {expected: 1}
+def test_a_token_is_taken_out_wherever_it_stands(context: str) -> None:
+    expected = context % REDACTED
+    for token in itertools.chain(*TOKENS.values()):
+        text = context % token
+        assert REDACTOR.text(text) == expected, token
+        assert decode(REDACTOR.json(encode([text]))) == [expected], token
+        assert decode(REDACTOR.json(encode({text: 1}))) == {expected: 1}, token
 
 
 @pytest.mark.parametrize("parts", list(itertools.chain(*PARTS.values())))
@@ -104,15 +105,15 @@ def test_a_string_under_a_telling_key_is_taken_out_whole(key: str) -> None:
         assert REDACTOR.json(line) is line
 
 
-@pytest.mark.parametrize("key", NAMED)
 @pytest.mark.parametrize("write", [json.dumps, lambda value: json.dumps(value, indent=1), lambda value: json.dumps(json.dumps(value)),
                                    lambda value: json.dumps(json.dumps(json.dumps(value))), repr, lambda value: encode(value).decode()],
                          ids=["json", "indented", "twice", "thrice", "repr", "compact"])
-def test_so_is_one_in_a_document_inside_a_string(key: str, write: Any) -> None:
-    value = {"first": "kept", key: 'a "quoted" \\ and \\" \n', "last": "kept, too"}
-    cleaned = {**value, key: REDACTED}
-    assert REDACTOR.value([write(value)]) == [write(cleaned)]
-    assert decode(REDACTOR.json(encode([write(value)]))) == [write(cleaned)]
+def test_so_is_one_in_a_document_inside_a_string(write: Any) -> None:
+    for key in NAMED:
+        value = {"first": "kept", key: 'a "quoted" \\ and \\" \n', "last": "kept, too"}
+        cleaned = {**value, key: REDACTED}
+        assert REDACTOR.value([write(value)]) == [write(cleaned)], key
+        assert decode(REDACTOR.json(encode([write(value)]))) == [write(cleaned)], key
 
 
 def test_members_that_follow_one_another_are_all_seen() -> None:

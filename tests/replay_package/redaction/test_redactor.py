@@ -73,18 +73,17 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("form", [form for _, form in FORMS], ids=[name for name, _ in FORMS])
 @pytest.mark.parametrize("secret", [CANARY, ODD, NUMERIC])
 @pytest.mark.parametrize("context", ["%s", "Bearer %s", "https://x/?key=%s&b=1", "in%sword", "two %s\n", "密钥%s密"])
-def test_a_secret_goes_in_whatever_form_it_comes(form: Any, secret: str, context: str) -> None:
+def test_a_secret_goes_in_whatever_form_it_comes(secret: str, context: str) -> None:
     """R165, row 19: by substring, not by equality."""
-    written = form(secret)
-    text = context.replace("%s", written)
-    expected = {context.replace("%s", REDACTED)}
-    if "word" in context and text.endswith("word"):
-        expected.add(f"in{REDACTED}")  # the letters after base64 are taken for more of it
-    assert REDACTOR.text(text) in expected
-    assert set(leaves(decode(REDACTOR.json(encode([text, {text: text}]))))) <= expected
+    for name, form in FORMS:
+        text = context.replace("%s", form(secret))
+        expected = {context.replace("%s", REDACTED)}
+        if "word" in context and text.endswith("word"):
+            expected.add(f"in{REDACTED}")  # the letters after base64 are taken for more of it
+        assert REDACTOR.text(text) in expected, name
+        assert set(leaves(decode(REDACTOR.json(encode([text, {text: text}]))))) <= expected, name
 
 
 def test_a_secret_goes_from_arguments_results_errors_and_keys() -> None:

@@ -319,7 +319,7 @@ class TestPromote:
         candidate = record("a", "Oslo")
         before = Path(candidate.path).read_bytes()
         with pytest.raises(KeyboardInterrupt):
-            promote(candidate, ["sh", "-c", "kill -INT $PPID; exec sleep 600"], RecordOptions())
+            promote(candidate, ["sh", "-c", "while kill -INT $PPID; do sleep 0.05; done"], RecordOptions())
         assert Path(candidate.path).read_bytes() == before
         assert [path.name for path in (folder / "traces").iterdir()] == ["a.jsonl"]
 

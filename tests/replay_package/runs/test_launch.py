@@ -264,7 +264,7 @@ class TestRecord:
         assert "zero bytes" in done.problems[0]
 
     def test_a_signal_for_us_is_the_programs_and_the_trace_is_completed(self) -> None:
-        line = 'trap "exit 9" INT; kill -INT $PPID; while true; do sleep 0.02; done'
+        line = 'trap "exit 9" INT; while kill -INT $PPID; do sleep 0.05; done'
         done = record_command("t.jsonl", ["sh", "-c", line], RecordOptions())
         assert (done.ended.code, done.ended.stopped_by) == (9, signal.SIGINT)
         assert lines()[-1]["error"] == "exit code 9"

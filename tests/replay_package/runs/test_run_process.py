@@ -121,7 +121,7 @@ def test_what_a_command_leaves_behind_goes_with_it(tmp_path: Path) -> None:
 
 
 def test_a_signal_for_us_is_the_commands_and_its_ending_is_waited_for() -> None:
-    ended = ran("sh", "-c", "trap 'exit 7' TERM; kill -TERM $PPID; while true; do sleep 0.02; done")
+    ended = ran("sh", "-c", "trap 'exit 7' TERM; while kill -TERM $PPID; do sleep 0.05; done")
     assert (ended.code, ended.stopped_by) == (7, signal.SIGTERM)
 
 

@@ -10,9 +10,9 @@ import pytest
 from rag_stdlib.text.loaders.charref import decode_references
 
 
-@pytest.mark.parametrize("name", html5)
-def test_every_name_of_the_standard_is_known(name: str) -> None:
-    assert decode_references(f"a&{name}=") == f"a{html5[name]}="
+def test_every_name_of_the_standard_is_known() -> None:
+    assert len(html5) > 2_000
+    assert {name: decode_references(f"a&{name}=") for name in html5} == {name: f"a{text}=" for name, text in html5.items()}
 
 
 @pytest.mark.parametrize(("source", "text"), [
@@ -31,6 +31,6 @@ def test_references_are_decoded_once_as_the_standard_says(source: str, text: str
     assert decode_references(source) == text
 
 
-@pytest.mark.parametrize("number", [*range(0x80, 0x100), 0x2028, 0x1F44B])
-def test_numbers_agree_with_the_standard_library(number: int) -> None:
-    assert decode_references(f"&#{number};") == unescape(f"&#{number};")
+def test_numbers_agree_with_the_standard_library() -> None:
+    references = [f"&#{number};" for number in (*range(0x80, 0x100), 0x2028, 0x1F44B)]
+    assert list(map(decode_references, references)) == list(map(unescape, references))

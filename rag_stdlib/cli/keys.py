@@ -1,0 +1,185 @@
+"""`rag keys new`, `rotate`, `retire` and `show`: the keys of issuers, of logs and of witnesses, each in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+from rag_stdlib.cli.frame import CommandError, command, group, note, show_json
+from rag_stdlib.cli.prooffiles import proof_errors
+from rag_stdlib.cli.terminal import clean, show
+
+if TYPE_CHECKING:
+    from rag_stdlib.proof.issuerkeys import IssuerKeys
+    from rag_stdlib.proof.log.logkeys import LogKeys
+
+    Keys: TypeAlias = "IssuerKeys | LogKeys"
+
+chains = group("keys", "Make and change the keys that sign answers.",
+               "Keys of those who issue certificates, of logs, and of witnesses of logs. Each of the three is a file of its own, which its owner alone may use.")
+
+KeyFile = Annotated[str, typer.Argument(metavar="FILE", help="The file of the keys.")]
+
+_KINDS: Final[Mapping[int, str]] = {1: "Ed25519, signs", 4: "Ed25519, cosigns", 6: "ML-DSA-44, cosigns"}
+_DAY_S: Final = 86_400
+_LONGEST_DAYS: Final = 36_500
+
+
+@command("new", "Make a key of an issuer, a log or a witness.", group=chains)
+def new(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The new file; nothing is ever written over.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Of an issuer: the name that its certificates bear.")] = None,
+    log: Annotated[str | None, typer.Option("--log", metavar="ORIGIN", help="Of a log: its origin, a name like a URL without a scheme.")] = None,
+    witness: Annotated[str | None, typer.Option("--witness", metavar="NAME", help="Of a witness: a name of the same kind.")] = None,
+) -> None:
+    """Make the keys of an issuer, a log or a witness in a new file that you alone can read, and show their public halves.
+
+    Who has the file can sign in this name; who loses it needs another name, or a rotation in time.
+    """
+    from rag_stdlib.proof.log.logkeys import LOG_KINDS, WITNESS_KINDS, new_keys
+
+    given = [each for each in (name, log, witness) if each is not None]
+    if len(given) != 1:
+        context.fail("give one of --name, --log and --witness")
+    if clean(given[0]) != given[0] or not given[0].strip():
+        raise typer.BadParameter(f"{given[0]!r} is no name that a terminal can show", param_hint="NAME")
+    made: Keys
+    with proof_errors():
+        if name is not None:
+            made = _new_issuer(file, name)
+        else:
+            made = new_keys(file, given[0], LOG_KINDS if log is not None else WITNESS_KINDS)
+    note(f"made {file!r}; keep it to yourself, and keep a copy in a safe place")
+    _show(made)
+
+
+def _new_issuer(file: str, name: str) -> IssuerKeys:
+    from rag_stdlib.proof.issuerkeys import new_issuer_keys
+
+    try:
+        return new_issuer_keys(file, name, datetime.now(timezone.utc))
+    except ValueError as error:
+        raise CommandError(f"{error}; choose another name") from None
+
+
+@command("rotate", "Add a key that signs from now on.", group=chains)
+def rotate(
+    file: KeyFile,
+    overlap: Annotated[float | None, typer.Option("--overlap", metavar="DAYS", min=0, max=_LONGEST_DAYS, help="For an issuer: how long the key before stays valid, "
+                                                                                                         "7 days otherwise.")] = None,
+) -> None:
+    """Add a key that signs from now on, and show all: give the public halves to those who verify before the old key ends.
+
+    The old key of an issuer is valid until the overlap is over. Those of a log or a witness sign together with the new ones until rag keys retire ends them.
+    """
+    from rag_stdlib.proof.issuerkeys import OVERLAP_S, IssuerKeys, rotate_issuer_keys
+    from rag_stdlib.proof.log.logkeys import rotate as rotate_log_keys
+
+    made: Keys
+    with proof_errors():
+        if isinstance(held_in(file), IssuerKeys):
+            made = rotate_issuer_keys(file, datetime.now(timezone.utc), OVERLAP_S if overlap is None else round(overlap * _DAY_S))
+        elif overlap is not None:
+            raise typer.BadParameter("it is for keys of issuers; old keys of logs and witnesses sign until rag keys retire", param_hint="--overlap")
+        else:
+            made = rotate_log_keys(file)
+    _show(made)
+
+
+@command("retire", "End the use of a key of a log or a witness.", group=chains)
+def retire(
+    file: KeyFile,
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, eight hex digits, as rag keys show prints it.")],
+) -> None:
+    """End the use of a key of a log or a witness, once clients know the new one: it signs no more, and its secret is taken out of the file."""
+    from rag_stdlib.proof.issuerkeys import IssuerKeys
+    from rag_stdlib.proof.log.logkeys import retire as retire_key
+
+    with proof_errors():
+        if isinstance(held_in(file), IssuerKeys):
+            raise CommandError(f"{file!r} holds keys of an issuer, which end by themselves when the overlap of rag keys rotate is over")
+        _show(retire_key(file, key_id))
+
+
+@command("show", "Show public keys, or write a trust file.", group=chains)
+def show_(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of keys, of any kind.")],
+    trust: Annotated[bool, typer.Option("--trust", help="Print what relying parties put into their trust file, as JSON.")] = False,
+) -> None:
+    """Show the public halves of keys, and since when and until when they are valid. No secret is ever shown.
+
+    With --trust the keys of all files make one trust file, in which every witness has to have cosigned: lower its quorum to ask for fewer.
+    """
+    with proof_errors():
+        held = [held_in(file) for file in files]
+    if trust:
+        show_json(trusting(held))
+        return
+    for place, keys in enumerate(held):
+        if place:
+            show("")
+        _show(keys)
+
+
+def held_in(path: str) -> Keys:
+    """Read keys of any kind.
+
+    Raises:
+        LogError: as `load_keys`.
+    """
+    from rag_stdlib.proof.issuerkeys import load_issuer_keys
+    from rag_stdlib.proof.log.errors import LogError
+    from rag_stdlib.proof.log.logkeys import load_keys
+
+    for load in (load_issuer_keys, load_keys):
+        try:
+            return load(path)
+        except LogError as error:
+            if error.code != "file_foreign":
+                raise
+    raise LogError("file_foreign", f"{path!r} holds no keys as rag keys new makes them")
+
+
+def trusting(held: list[Keys]) -> dict[str, Any]:
+    """Make the content of a trust file; what there is none of is left out."""
+    from rag_stdlib.proof.issuerkeys import IssuerKeys
+
+    issuers = [one for keys in held if isinstance(keys, IssuerKeys) for one in keys.trusted()]
+    others = [keys for keys in held if not isinstance(keys, IssuerKeys)]
+    logs = [{"origin": keys.name, "keys": _texts(keys)} for keys in others if not is_witness(keys)]
+    witnesses = [keys for keys in others if is_witness(keys)]
+    texts = [text for keys in witnesses for text in _texts(keys)]
+    quorum = {"quorum": len({keys.name for keys in witnesses})} if witnesses else {}
+    return {name: part for name, part in {"issuers": issuers, "logs": logs, "witnesses": texts}.items() if part} | quorum
+
+
+def _texts(keys: LogKeys) -> list[str]:
+    return [key.text() for key in keys.signing]
+
+
+def is_witness(keys: LogKeys) -> bool:
+    """Tell whether keys cosign the checkpoints of logs, rather than sign those of one."""
+    from rag_stdlib.proof.log.logkeys import WITNESS_KINDS
+
+    return all(key.kind in WITNESS_KINDS for key in keys.signing)
+
+
+def _show(keys: Keys) -> None:
+    from rag_stdlib.proof.issuerkeys import IssuerKeys
+
+    if isinstance(keys, IssuerKeys):
+        show(f"issuer     {clean(keys.name)}")
+        for key in keys.keys:
+            until = "" if key.not_after is None else f", until {key.not_after}"
+            show(f"key        {key.key_id}")
+            show(f"           from {key.not_before}{until}{', signs' if key == keys.signing else ''}")
+        return
+    show(f"{'witness' if is_witness(keys) else 'log':<11}{clean(keys.name)}")
+    for old in keys.retired:
+        show(f"key        {old.key_id.hex()}  retired")
+    for signing in keys.signing:
+        show(f"key        {signing.key_id.hex()}  {_KINDS[signing.kind]}")

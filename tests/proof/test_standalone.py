@@ -1,0 +1,214 @@
+"""The standalone verifier: small, of the standard library and `cryptography` alone, and of one mind with the library's whatever it is asked."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twoverifiers import VECTORS, Asking, both, load, ours, scenes, standalone, verify_standalone
+
+from rag_stdlib.proof import strict
+from rag_stdlib.proof.attacks.parts import rehashed, with_part, written
+from rag_stdlib.proof.log.receipts import Receipt
+from rag_stdlib.proof.policy import Policy
+from rag_stdlib.proof.trust import Trust, TrustError
+
+SCRIPT = VECTORS / "verify_standalone.py"
+GOLDEN: list[dict[str, Any]] = load("golden")["certificates"]
+VIEWS: dict[str, Any] = load("views")
+PLAIN = scenes.plain_scene()
+ASKING = Asking.of(load("matrix")["bases"]["plain"])
+
+
+def test_it_is_small_and_imports_the_standard_library_and_cryptography_alone() -> None:
+    text = SCRIPT.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    names = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) == {"cryptography"}
+    assert len(text.splitlines()) <= 250
+
+
+def run(tmp_path: Path, case: Mapping[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    for name, content in (("certificate", case["envelope"]), ("trust", case["trust"]), ("policy", case["policy"])):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="ascii")
+    command = [sys.executable, "-I", str(SCRIPT), str(tmp_path / "certificate.json"), "--trust", str(tmp_path / "trust.json"), *options]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+def test_as_a_program_it_tells_the_outcome_by_its_status(tmp_path: Path) -> None:
+    case = GOLDEN[0]
+    now, query = ("--now", case["now"]), ("--query", case["query"])
+    found = run(tmp_path, case, *now, *query, "--json")
+    assert found.returncode == 0, found.stderr
+    texts = [claim["text"] for claim in case["envelope"]["certificate"]["claims"]]
+    assert json.loads(found.stdout) == {"outcome": "verified", "code": "", "claims": [texts[place] for place in case["values"]["shown"]]}
+    assert run(tmp_path, case, *now, *query).stdout.splitlines()[0] == "verified"
+    refuted = run(tmp_path, case, *now, "--query", "another", "--json")
+    assert (refuted.returncode, json.loads(refuted.stdout)["code"]) == (1, "query")
+    unknown = run(tmp_path, case, *now)
+    assert (unknown.returncode, unknown.stdout.split()) == (3, ["unknown", "query_not_given"])
+    assert run(tmp_path, case, "--now", "yesterday", *query).returncode == 2
+    assert run(tmp_path, {**case, "trust": {}}, *now, *query).returncode == 2
+
+
+TIMES = st.sampled_from(["1970-01-01T00:00:00Z", "2026-12-01T11:58:59Z", "2026-12-01T11:59:00Z", "2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-01T12:00:01Z",
+                         "2026-12-08T12:00:00Z", "2027-03-01T11:59:59Z", "2027-03-01T12:00:00Z", "9999-12-31T23:59:59Z"])
+DIGESTS = st.none() | st.lists(st.sampled_from(["0" * 64, "1" * 64, "2" * 64, "F" * 64, "x"]), max_size=3)
+SECONDS = st.sampled_from([None, 0, 1, 59, 60, 61, 604_800, 2**53 - 1, 2**53, -1, "60", True])
+POLICIES = st.fixed_dictionaries({}, optional={
+    "require_log": st.booleans(), "require_query": st.booleans(), "require_nonce": st.booleans() | st.sampled_from([None, 1]), "max_age_s": SECONDS, "skew_s": SECONDS,
+    "labels": st.lists(st.sampled_from(["quoted", "entailed", "contradicted", "not_supported", "x"]), max_size=5), "judges": DIGESTS, "generators": DIGESTS,
+    "minimum_confidence": st.sampled_from(["0.000000", "0.870000", "1.000000", "0.5", "1.000001", None]), "unknown": st.none()})
+PARTS: dict[str, list[Any]] = {name: [part for case in VIEWS["trusts"] if isinstance(case["trust"], dict) for part in case["trust"].get(name, [])]
+                               for name in ("issuers", "logs", "witnesses")}
+TRUSTS = st.fixed_dictionaries(
+    {"issuers": st.lists(st.sampled_from(PARTS["issuers"][:1] * 20 + PARTS["issuers"]), min_size=1, max_size=2)},
+    optional={"logs": st.lists(st.sampled_from(PARTS["logs"][:1] * 20 + PARTS["logs"]), max_size=2),
+              "witnesses": st.lists(st.sampled_from(PARTS["witnesses"][:2] * 20 + PARTS["witnesses"]), max_size=3), "quorum": st.integers(0, 3)})
+QUERIES = st.sampled_from([None, "", scenes.QUESTION, scenes.QUESTION + " "]) | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+NONCES = st.sampled_from([None, "", scenes.NONCE, "nonce-of-the-asker_2"])
+
+
+def taken(trust: Any, policy: Any) -> bool:
+    """Whether the library takes this trust and this policy."""
+    try:
+        Trust.from_json(trust)
+        Policy.of(policy)
+    except (TrustError, ValueError):
+        return False
+    return True
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(GOLDEN), st.just(None) | TRUSTS, POLICIES, QUERIES, NONCES, TIMES)
+def test_they_agree_whatever_is_trusted_and_asked_for(case: dict[str, Any], trust: Any, policy: Any, query: str | None, nonce: str | None, now: str) -> None:
+    asking = Asking(case["trust"] if trust is None else trust, policy, query, nonce, now)
+    data = json.dumps(case["envelope"]).encode()
+    if taken(asking.trust, policy):
+        both(data, asking)
+    else:
+        with pytest.raises(ValueError, match=r"."):
+            verify_standalone.verify(data, asking.trust, policy, query, nonce, now)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**54), 2**54) | st.floats() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.text(max_size=5), inner, max_size=3), max_leaves=12)
+
+
+@settings(max_examples=300)
+@given(ANYTHING, st.booleans(), st.booleans())
+def test_they_agree_about_any_json(value: Any, inside: bool, ascii_only: bool) -> None:
+    text = json.dumps({"certificate": {"schema": "rag-stdlib/answer-certificate/v1", "x": value}} if inside else value, ensure_ascii=ascii_only)
+    both(text.encode(errors="surrogatepass"), ASKING)
+
+
+@settings(max_examples=300)
+@given(st.text('[]{}",:0123456789.eE+-tfn\\ud8é \t\r\n\x0b\x00', max_size=40) | st.sampled_from(["[" * 40, "[" * 100_000, '{"a":' * 50_000, "1" * 5_000, "-0", "01", "1.", "--1"]))
+def test_they_agree_about_what_is_json(text: str) -> None:
+    for data in (text.encode(), b'{"certificate":{"schema":"x"},"y":' + text.encode() + b"}"):
+        said = both(data, ASKING)
+        try:
+            strict.parse(data)
+        except strict.MalformedJson:
+            assert said == "refuted malformed_json"
+        else:
+            assert said != "refuted malformed_json"
+
+
+@settings(max_examples=150)
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.sampled_from(["quoted", "entailed"]))
+def test_they_agree_about_texts_of_every_kind(around: str, text: str, label: str) -> None:
+    """What is white space, what may stand between claims, and what is a quotation."""
+    body = PLAIN.body
+    start, whole = len(around), f"{around}{text}{around}"
+    item = {**body["retrieval"]["items"][0], "text": whole, "start": 0, "end": len(whole)}
+    span = {**body["claims"][0]["spans"][0], "item": 0, "start": 0, "end": len(whole), "text": whole}
+    claim = {**body["claims"][0], "start": start, "end": start + len(text), "text": text, "spans": [span], "judgement": {**body["claims"][0]["judgement"], "label": label}}
+    body["retrieval"]["items"], body["claims"], body["answer"]["text"] = [item], [claim], whole
+    both(written(PLAIN.by("issuer_logged", rehashed(body, scenes.QUESTION))), ASKING)
+
+
+WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+
+
+@pytest.mark.parametrize("mark", [*WHITE, "\x1c", "\x1f", "\u180e", "\u200b", "\u2060", "\ufeff", "-", "*", "•", "#", ">", ".", "–", "\x00"], ids=ascii)
+def test_they_agree_on_each_sign_between_claims(mark: str) -> None:
+    body = PLAIN.body
+    body["answer"]["text"] = mark + body["answer"]["text"][1:]
+    expected = "verified" if mark in WHITE + "-*•#>" else "refuted uncovered"
+    assert both(written(PLAIN.by("issuer_logged", rehashed(body, scenes.QUESTION))), ASKING) == expected
+
+
+def with_receipt(receipt: str) -> bytes:
+    return written({**PLAIN.envelope, "receipt": receipt})
+
+
+def filled(note_bytes: int) -> str:
+    """A receipt whose checkpoint has so many bytes, by one more signature of somebody unknown."""
+    proof, _, note = str(PLAIN.envelope["receipt"]).partition("\n\n")
+    room = note_bytes - len(note.encode()) - len("— n \n".encode())
+    name, value = 1 + room % 4, room - room % 4
+    return f"{proof}\n\n{note}— {'n' * name} {'A' * value}\n"
+
+
+@pytest.mark.parametrize(("receipt", "expected"), [
+    (lambda whole: whole.replace("\n", f"\nextra {base64.b64encode(bytes(65_536)).decode()}\n", 1), "verified"),
+    (lambda whole: whole.replace("\n", f"\nextra {base64.b64encode(bytes(65_537)).decode()}\n", 1), "refuted receipt"),
+    (lambda whole: whole.replace("\n", "\nextra \n", 1), "refuted receipt"), (lambda whole: whole.replace("\n", "\nextra QQ==\nextra QQ==\n", 1), "refuted receipt"),
+    (lambda whole: whole.replace("\n", "\nextra QR==\n", 1), "refuted receipt"), (lambda _: filled(524_288), "verified"), (lambda _: filled(524_289), "refuted receipt"),
+    (lambda whole: whole + "— stranger AAAAAAAA\n" * 61, "verified"), (lambda whole: whole + "— stranger AAAAAAAA\n" * 62, "refuted receipt"),
+    (lambda whole: whole.replace("index 5", "index ٥"), "refuted receipt"), (lambda whole: whole + "\n", "refuted receipt"), (lambda whole: "\n" + whole, "refuted receipt"),
+    (lambda whole: whole + "— a\u00a0b AAAAAAAA\n", "refuted receipt"), (lambda whole: whole + "— a\u200bb AAAAAAAA\n", "verified"), (lambda whole: whole + "- a AAAAAAAA\n", "refuted receipt"),
+    (lambda whole: whole + f"— {'é' * 127} AAAAAAAA\n", "verified"), (lambda whole: whole + f"— {'é' * 128} AAAAAAAA\n", "refuted receipt"),
+    (lambda whole: whole + "— a  AAAAAAAA\n", "refuted receipt"), (lambda whole: whole + "— a AAAAAAAA \n", "refuted receipt"), (lambda whole: whole + "— a AAAA\n", "refuted receipt"),
+    (lambda whole: whole + "— a\x7f AAAAAAAA\n", "verified"), (lambda whole: whole * 2, "refuted receipt"), (lambda _: "x" * 1_000_001, "refuted schema"),
+    (lambda whole: whole + "— \x85 AAAAAAAA\n", "refuted receipt"), (lambda whole: whole.replace("\n\n", "\n\u2028\n", 1), "refuted receipt"),
+], ids=str)
+def test_they_agree_on_the_bounds_of_a_receipt(receipt: Any, expected: str) -> None:
+    assert both(with_receipt(receipt(PLAIN.envelope["receipt"])), ASKING) == expected
+
+
+def test_they_agree_on_every_index_and_size_of_a_small_tree() -> None:
+    whole = Receipt.parse(str(PLAIN.envelope["receipt"]).encode())
+    for index in range(9):
+        for length in range(5):
+            path = (*whole.path, *whole.path)[:length]
+            said = both(with_receipt(Receipt(index, path, whole.checkpoint).to_bytes().decode()), ASKING)
+            assert said == ("verified" if (index, path) == (whole.index, whole.path) else "refuted inclusion")
+
+
+@pytest.mark.parametrize(("path", "most"), [
+    (("issuer", "name"), 200), (("generator", "name"), 200), (("generator", "model"), 200), (("judge", "version"), 200), (("retrieval", "merged_by"), 100),
+    (("retrieval", "items", 0, "source"), 4_096), (("retrieval", "items", 0, "chunk_id"), 4_096), (("retrieval", "items", 0, "provenance", "path"), 4_096),
+    (("retrieval", "items", 0, "provenance", "repo_id"), 200), (("retrieval", "indexes", 0, "shard_id"), 200), (("retrieval", "embedder", "model"), 200)])
+def test_they_agree_on_how_long_a_text_may_be(path: tuple[str | int, ...], most: int) -> None:
+    for length in (0, 1, most, most + 1):
+        body = with_part(PLAIN.body, path, "\U0001f600" * length)
+        said = both(written(PLAIN.by("issuer_logged", rehashed(body, scenes.QUESTION))), ASKING)
+        empty = path[-1] in ("model", "source", "path", "repo_id", "shard_id") and path != ("retrieval", "embedder", "model")
+        fits = length <= most and (length > 0 or empty)
+        assert said == (("refuted issuer" if path[0] == "issuer" else "verified") if fits else "refuted schema"), length
+
+
+def test_they_agree_on_the_largest_file() -> None:
+    data = written(dict(PLAIN.envelope))
+    assert both(data + b" " * (strict.MAX_BYTES - len(data)), ASKING) == "verified"
+    assert both(data + b" " * (strict.MAX_BYTES - len(data) + 1), ASKING) == "refuted too_large"
+
+
+def test_a_question_that_is_no_unicode_is_nobodys() -> None:
+    data = written(dict(PLAIN.envelope))
+    assert ours(data, ASKING.but(query="\ud800")) == "refuted query"
+    with pytest.raises(ValueError, match=r"."):
+        standalone(data, ASKING.but(query="\ud800"))
