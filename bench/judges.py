@@ -63,13 +63,13 @@ def told(judge: Judge, claim: str, evidence: str) -> str:
 def variants(sentence: str) -> Iterator[tuple[str, str]]:
     """Yield a sentence as it stands, and what is not it any more, each with what was done."""
     yield AS_IT_STANDS, sentence
-    for found in re.finditer(r"[0-9]", sentence):
+    if found := re.search(r"[0-9]", sentence):
         yield "a digit changed", f"{sentence[:found.start()]}{(int(found[0]) + 1) % 10}{sentence[found.end():]}"
-    for found in re.finditer(r"\b(?:is|are|was|were|has|have|had|will|can) ", sentence):
+    if found := re.search(r"\b(?:is|are|was|were|has|have|had|will|can) ", sentence):
         yield "a not put in", f"{sentence[:found.end()]}not {sentence[found.end():]}"
-    for found in re.finditer(r"(?:\bthat|,) ", sentence):
+    if found := re.search(r"(?:\bthat|,) ", sentence):
         yield "its end alone", sentence[found.end():]
-        yield "its beginning alone", f"{sentence[:found.start()].rstrip()} ."
+        yield "its beginning alone", sentence[:found.start()].rstrip()
 
 
 def sentences_shown(judge: Judge, pairs: Sequence[Pair]) -> dict[str, tuple[int, int]]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
+
+from untraced import untraced
 
 
 def takes_linear_time(work: Callable[[int], object], length: int) -> bool:
     """Do the work at a length and at four times that, which makes it sixteen times as long where its time is quadratic.
 
-    A measurement that something disturbed is taken again. What measures the coverage looks away: it would take most of the time.
+    A measurement that something disturbed is taken again.
     """
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    try:
+    with untraced():
         least = min(_seconds(work, length) for _ in range(2))
         return any(_seconds(work, 4 * length) < 10 * least + 0.05 for _ in range(3))
-    finally:
-        sys.settrace(tracer)
 
 
 def _seconds(work: Callable[[int], object], length: int) -> float:

@@ -39,7 +39,7 @@ from rag_stdlib.cli.terminal import show
 from rag_stdlib.records import Mode
 
 if TYPE_CHECKING:
-    from rag_stdlib.proof.certificate import Retrieval
+    from rag_stdlib.proof.pipeline import Pipeline, Retrieve
 
 _MOST: Final = 1_000
 _WORDS: Final[Mapping[str, str]] = {"quoted": "quoted", "entailed": "follows from the text"}
@@ -84,27 +84,30 @@ def answer(
     how = Answering(generator, model, endpoint, style, judge, judge_model, judge_hub, claims, alignment, minimum)
     to = Certifying(certificate, keys, node_key, log, log_keys, nonce, Witnesses(tuple(witness or ()), trust), force)
     with runtime_of(context) as runtime, proof_errors(), how.pipeline(runtime) as pipeline:
-        from rag_stdlib.proof.retrieving import retrieve
-
-        name = below_root(runtime, index)
-
-        def search(asked: str) -> Retrieval:
-            return retrieve(name, asked, limit, mode)
-
-        if to.file is None:
-            from rag_stdlib.proof.certificate import contents
-            from rag_stdlib.proof.pipeline import draft
-
-            said, issued = contents(draft(text, "", search, pipeline)), None
-        else:
-            issued = to.certificate(text, search, pipeline)
-            said = issued["certificate"]
+        said, issued = _answered(text, _searching(below_root(runtime, index), limit, mode), pipeline, to)
     if as_json:
         show_json(_plain(text, said, to.file, issued))
-    else:
-        _show(said)
-        if to.file is not None and issued is not None:
-            _tell_issued(to.file, issued)
+        return
+    _show(said)
+    if to.file is not None and issued is not None:
+        _tell_issued(to.file, issued)
+
+
+def _searching(index: str, limit: int, mode: Mode | None) -> Retrieve:
+    from rag_stdlib.proof.retrieving import retrieve
+
+    return lambda question: retrieve(index, question, limit, mode)
+
+
+def _answered(question: str, search: Retrieve, pipeline: Pipeline, to: Certifying) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """Answer, with a certificate or without one; return what it says, and the envelope of what was issued."""
+    from rag_stdlib.proof.certificate import contents
+    from rag_stdlib.proof.pipeline import draft
+
+    if to.file is None:
+        return contents(draft(question, "", search, pipeline)), None
+    issued = to.certificate(question, search, pipeline)
+    return issued["certificate"], issued
 
 
 def _plain(question: str, said: Mapping[str, Any], file: str | None, issued: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import typer
 from rag_stdlib.cli.frame import replayed
 from rag_stdlib.config import OPENAI_VARIABLE
 from rag_stdlib.errors import fail
-from rag_stdlib.proof.claims import Decomposition
 
 if TYPE_CHECKING:
     from rag_stdlib.embed.protocol import Embedder, EmbedderIdentity, Matrix, Role
@@ -28,6 +27,7 @@ GeneratorName: TypeAlias = Literal["extractive", "openai", "ollama"]
 JudgeName: TypeAlias = Literal["quotation", "nli", "none"]
 AlignmentName: TypeAlias = Literal["lexical", "embedder", "none"]
 StyleName: TypeAlias = Literal["quote", "write"]
+ClaimsName: TypeAlias = Literal["rules", "model", "whole"]
 
 GeneratorOption = Annotated[GeneratorName, typer.Option("--generator", metavar="NAME", help="extractive (copies sentences, offline), openai or ollama.")]
 ModelOption = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The chat model of openai or ollama.")]
@@ -36,7 +36,7 @@ StyleOption = Annotated[StyleName | None, typer.Option("--style", metavar="NAME"
 JudgeOption = Annotated[JudgeName, typer.Option("--judge", metavar="NAME", help="quotation (offline), nli (a model), or none, so that nothing is shown.")]
 JudgeModelOption = Annotated[str | None, typer.Option("--judge-model", metavar="FOLDER", help="The model of nli, a cross-encoder.")]
 JudgeHubOption = Annotated[str | None, typer.Option("--judge-hub", metavar="NAME", help="The same, of the Hugging Face hub: NAME or NAME@REVISION.")]
-ClaimsOption = Annotated[Decomposition, typer.Option("--claims", metavar="NAME", help="rules (a claim a sentence), model (a claim a line) or whole.")]
+ClaimsOption = Annotated[ClaimsName, typer.Option("--claims", metavar="NAME", help="rules (a claim a sentence), model (a claim a line) or whole.")]
 AlignmentOption = Annotated[AlignmentName, typer.Option("--alignment", metavar="NAME", help="lexical, embedder (the configured one, which then also finds the "
                                                                                            "sentences to copy), or none.")]
 MinimumOption = Annotated[float, typer.Option("--minimum", metavar="X", min=0, max=1, help="Show no claim whose judgement is less sure.")]
@@ -61,7 +61,7 @@ class Answering:
     judge: JudgeName
     judge_model: str | None
     judge_hub: str | None
-    claims: Decomposition
+    claims: ClaimsName
     alignment: AlignmentName
     minimum: float
 

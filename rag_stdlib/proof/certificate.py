@@ -117,8 +117,8 @@ class Draft:
 
 
 def share(number: float) -> str:
-    """Write a number from 0 to 1 with six decimals, the nearest one."""
-    return str(Decimal(min(max(number, 0.0), 1.0)).quantize(Decimal("0.000001"), ROUND_HALF_EVEN))
+    """Write a number from 0 to 1 with six decimals, the nearest one; never a negative zero."""
+    return str(Decimal(min(max(number, 0.0), 1.0) + 0.0).quantize(Decimal("0.000001"), ROUND_HALF_EVEN))
 
 
 def score(number: float) -> str:

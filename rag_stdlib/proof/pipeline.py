@@ -6,18 +6,20 @@ trace records (`rag_stdlib.proof.recording`), so that a recorded run gives the s
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from rag_stdlib.proof.alignment import MOST_SPANS, Aligner
-from rag_stdlib.proof.certificate import LABELS, LIFETIME_S, MINIMUM, Claim, Draft, Named, Retrieval, Span
+from rag_stdlib.proof.alignment import MOST_SPANS, Aligned, Aligner
+from rag_stdlib.proof.certificate import LABELS, LIFETIME_S, MINIMUM, Claim, Draft, Item, Named, Retrieval, Span
 from rag_stdlib.proof.claims import Decomposition, split
 from rag_stdlib.proof.decisions import is_quotation
 from rag_stdlib.proof.format import TIME, read_time
 from rag_stdlib.proof.recording import recorded
+from rag_stdlib.proof.units import whole_part
 
 if TYPE_CHECKING:
     from rag_stdlib.embed.protocol import Matrix
@@ -29,6 +31,7 @@ Retrieve: TypeAlias = Callable[[str], Retrieval]
 
 SPANS: Final = 3
 _NONCE_BYTES: Final = 16
+_HEADING: Final = re.compile(r"#{1,6} ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +98,31 @@ def draft(question: str, nonce: str, retrieve: Retrieve, pipeline: Pipeline) -> 
         Failure: what retrieving, generating, aligning or judging fails with.
     """
     found = retrieve(question)
-    texts = [item.text for item in found.items]
+    parts = [_Part.of(item) for item in found.items]
+    texts = [part.text for part in parts if part.text]
     answer = pipeline.generator.generate(question, texts) if texts else ""
     generator, judge = pipeline.generator.identity, pipeline.judge.identity
     return Draft(
-        question, nonce, found, answer, tuple(_claims(answer, texts, pipeline)), Named(generator.name, generator.model, generator.digest),
+        question, nonce, found, answer, tuple(_claims(answer, parts, pipeline)), Named(generator.name, generator.model, generator.digest),
         Named(judge.name, judge.version, judge.digest), pipeline.decomposition, pipeline.alignment, pipeline.labels, pipeline.minimum_confidence,
         pipeline.lifetime_s)
 
 
-def _claims(answer: str, texts: Sequence[str], pipeline: Pipeline) -> list[Claim]:
+class _Part(NamedTuple):
+    """What of an item is evidence: its whole sentences, without what was cut off at its ends; they begin at `start` of its text."""
+
+    start: int
+    text: str
+
+    @classmethod
+    def of(cls, item: Item) -> _Part:
+        begins_whole = item.start == 0 or _HEADING.match(item.text) is not None
+        start, end = whole_part(item.text, cut_before=not begins_whole, cut_behind=True)
+        return cls(start, item.text[start:end])
+
+
+def _claims(answer: str, parts: Sequence[_Part], pipeline: Pipeline) -> list[Claim]:
+    texts = [part.text for part in parts]
     aligner = Aligner(texts, embed=pipeline.embed) if pipeline.alignment != "none" else None
     claims = []
     for place in split(answer, pipeline.decomposition):
@@ -113,6 +131,10 @@ def _claims(answer: str, texts: Sequence[str], pipeline: Pipeline) -> list[Claim
         quotes = [texts[span.item][span.start:span.end] for span in aligned]
         judged = pipeline.judge.judge(claim, quotes)
         label = "not_supported" if judged.label == "quoted" and not is_quotation(claim, quotes) else judged.label
-        spans = tuple(Span(span.item, span.start, span.end, span.score) for span in aligned)
+        spans = tuple(_span(span, parts[span.item].start) for span in aligned)
         claims.append(Claim(place.start, place.end, spans, label, judged.confidence))
     return claims
+
+
+def _span(found: Aligned, begins: int) -> Span:
+    return Span(found.item, begins + found.start, begins + found.end, found.score)

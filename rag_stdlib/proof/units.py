@@ -21,7 +21,7 @@ _LINE: Final = re.compile(r"[^\n]*\n?")
 _ITEM: Final = re.compile(r"(?P<lead>[ \t]*(?:>[ \t]?)*[ \t]*)(?:(?P<bullet>(?:[-*\u2022+][ \t]+)+)|(?P<number>[0-9]{1,9})[.)][ \t]+)(?=[^ \t\n])")
 _LOOSE_MARKS: Final = re.compile(r"[-*\u2022#> \t]*[ \t]")  # what no claim has to hold (docs/certificate.md, check 15)
 _QUOTE_MARKS: Final = re.compile(r"(?:[ \t\n]|>(?![ \t]*[0-9]))*")  # ">" before a number may be "more than"
-_COLON: Final = re.compile(r"[:\uff1a][\"'\u201d\u2019)*_]{0,4}\Z")
+_COLON: Final = re.compile(r"[:\uff1a](?:[\"'\u201d\u2019)*_]|\s*</[a-z]{1,10}>){0,4}\Z", re.IGNORECASE)
 _LABEL: Final = re.compile(r"[*_\"'\u201c]{0,3}(?:[^\s:\uff1a.!?,;]+\s+){0,5}[^\s:\uff1a.!?,;]+\s?[:\uff1a][*_]{0,3}\s+(?=\S)")
 _SAYS: Final = re.compile(r"[:\uff1a][*_]{0,3}\s+[\"'\u201c\u2018(*_]{0,3}(\w)")
 _HANGS: Final = re.compile(r"[,;\u2013\u2014-]\Z|(?<!\w)[^\W\d_]+\Z")
@@ -29,7 +29,7 @@ _ANNOUNCES: Final = re.compile(
     r"\bas follows\b|\bthe following(?:\s+(?:is|are|was|were)\b|\s+(?:[a-z]+\s+)?(?:statement|claim|assertion|sentence|myth|rumou?r|belief|opinion|"
     r"quotation|text|passage|paragraph)s?\b|\s*[.!]?\Z)", re.IGNORECASE)
 _TAKES_BACK: Final = re.compile(r"""
-    (?:(?:but|yet|however|in\s+fact|actually|of\s+course),?\s+)?
+    [("'\u201c\u2018\[*_]{0,3}(?:(?:but|yet|however|in\s+fact|actually|of\s+course),?\s+)?
     (?:(?:this|that|it|these|those|they|both|neither|none|all)(?:\s+of\s+(?:this|that|it|these|those|them))?(?:\s+(?:claim|statement|assertion|report|rumou?r)s?)?
        \s+(?:
          (?:(?:is|was|are|were|has\s+been|have\s+been)(?:n['\u2019]t|\s+(?:(?:[a-z]+ly|later|now|since)\s+)?not)|(?:has|have)(?:n['\u2019]t|\s+not)\s+been)\s+(?:the\s+)?
@@ -39,7 +39,10 @@ _TAKES_BACK: Final = re.compile(r"""
               debunked|denied|retracted|withdrawn|unfounded|unproven)s?\b)
      |(?:none|neither|nothing)\s+of\s+(?:this|that|it|these|those|them)\s+(?:is|was|are|were|has\s+been|have\s+been)\s+
         (?:true|so|correct|accurate|right|the\s+case|confirmed|proven|proved)\b
-     |(?:no|wrong|false|untrue|nonsense|incorrect|not\s+(?:so|true|at\s+all))[.!]*\Z)""", re.IGNORECASE | re.VERBOSE)
+     |or\s+so\b
+     |(?:no|not|wrong|false|untrue|nonsense|incorrect|not\s+(?:so|true|at\s+all))\b[.!]*[)"'\u201d\u2019\]*_]{0,3}\Z)""", re.IGNORECASE | re.VERBOSE)
+_DENIED_THING: Final = re.compile(r"\b(?:myths?|misconceptions?|falsehoods?|rumou?rs?|hoax(?:es)?|fallac(?:y|ies)|debunked)\b", re.IGNORECASE)
+_DENIED: Final = re.compile(r"(?:(?:[a-z]+ )?(?:false|untrue|wrong|incorrect)(?: (?:claim|statement|assertion|belief)s?)?|fictions?)[.:!]?", re.IGNORECASE)
 _MAY_TAKE_BACK: Final = re.compile(  # the beginning of such a sentence, or of any word
     r"(?:but|yet|however|in|actually|of|this|that|it|these|those|they|both|neither|none|nothing|all|no|not|wrong|false|untrue|nonsense|incorrect)\b"
     r"|[A-Za-z]+\s*\Z", re.IGNORECASE)
@@ -143,8 +146,9 @@ class _Segment(NamedTuple):
 class _Reader:
     """One walk over the blocks of a text.
 
-    `_intro` is the unit that the next block stands under, `_list` the one that a list does, from its first item to the next paragraph, and
-    `_items` are the items that are open, each with its column and its last unit.
+    `_intro` is the unit that the next block stands under, `_list` the one that a list does, from its first item to the next paragraph,
+    `_items` are the items that are open, each with its column and its last unit, and `_section` is a heading that denies what stands
+    below it ("Myths"), with its level.
     """
 
     def __init__(self, text: str) -> None:
@@ -154,6 +158,7 @@ class _Reader:
         self._intro: int | None = None
         self._list: int | None = None
         self._items: list[tuple[int, int]] = []
+        self._section: tuple[int, int] | None = None
         self._unfinished = False  # whether a paragraph came last that ends like none
 
     def read(self) -> list[_Found]:
@@ -198,7 +203,7 @@ class _Reader:
                 continue
             number = len(self._found)
             listed = segment.column is not None or (segment.indented and bool(self._items))
-            self._found.append(_Found(start, end, segment.mark if number == first else start, listed, above if label is None else label))
+            self._add(start, end, segment.mark if number == first else start, above if label is None else label, listed=listed)
             if self._speaks_for_what_follows(start, end, is_first=number == first):
                 label = number
         if len(self._found) > first:
@@ -248,14 +253,28 @@ class _Reader:
             start = loose.end() if loose else start
             self._items.clear()
             self._list = None
+            if self._section is not None and block.level <= self._section[0]:
+                self._section = None
         if is_loose(self._text[start:end]):
-            self._found.append(_Found(start, end, mark, bool(self._items), self._intro if self._intro is not None else self._list))
-            is_intro = block.kind == "heading" and _COLON.search(self._text[max(start, end - _LOOKED_AT):end])
-            self._intro = len(self._found) - 1 if is_intro else None
+            self._add(start, end, mark, self._intro if self._intro is not None else self._list, listed=bool(self._items))
+            last = len(self._found) - 1
+            is_intro = block.kind in ("heading", "html") and _COLON.search(self._text[max(start, end - _LOOKED_AT):end])
+            self._intro = last if is_intro else None
             self._unfinished = False
+            if block.kind == "heading" and self._section is None and _denies(block.title[:_LOOKED_AT]):
+                self._section = block.level, last
+
+    def _add(self, start: int, end: int, mark: int, under: int | None, *, listed: bool) -> None:
+        section = None if self._section is None else self._section[1]
+        self._found.append(_Found(start, end, mark, listed, under if under is not None else section))
 
 
 def _hangs(text: str) -> bool:
     """Tell whether a text breaks off in the midst of a sentence: behind a comma, or a word such as "that"."""
     found = _HANGS.search(text)
     return found is not None and (not found[0].isalpha() or found[0].casefold() in JOINING)
+
+
+def _denies(title: str) -> bool:
+    """Tell whether a heading says of what stands below it that it is not so: "Common myths", "False claims", and not "False positives"."""
+    return _DENIED_THING.search(title) is not None or _DENIED.fullmatch(title) is not None

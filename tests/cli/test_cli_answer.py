@@ -12,12 +12,14 @@ import pytest
 from corpus_sources import Repo, needs_git
 from embed.provider_server import Answer, ProviderServer, provider_server
 from embedder_double import EmbedderDouble
+from proof.judges.nli_models import ORDERS, make_folder
 from proven import ASKED, CLAIM, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, lay_out, trusting
 
 import replay
 from rag_stdlib.contract.nodekeys import NodeKey
 from rag_stdlib.keyfile import save_new_key
 from rag_stdlib.proof import verify as verifying
+from rag_stdlib.proof.judges import nli
 from rag_stdlib.proof.verdicts import Refuted
 
 Write = Callable[..., Path]
@@ -86,6 +88,7 @@ class TestWithoutCertificate:
         (QUESTION, "-n", "0"), (QUESTION, "-n", "1001"), (QUESTION, "--keys", "issuer.keys"), (QUESTION, "--nonce", "a" * 16), (QUESTION, "--force"), (QUESTION, *LOGGING),
         (QUESTION, "--certificate", "c.json"), (QUESTION, "--certificate", "c.json", *SIGNING, "--log", "answers.log"),
         (QUESTION, "--certificate", "c.json", *SIGNING, "--nonce", "short"), (QUESTION, "--certificate", "c.json", *SIGNING, "--witness", "http://x"),
+        (QUESTION, "--certificate", "c.json", *SIGNING, "--witness", "http://x", *TRUST),
         (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--witness", "http://x"), (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--trust", "t"),
         (QUESTION, "--generator", "other")])
     def test_what_does_not_fit_together_is_usage(self, proven: Rag, folder: Path, arguments: tuple[str, ...]) -> None:
@@ -103,6 +106,28 @@ class TestWithoutCertificate:
         assert (refused.code, refused.out) == (1, "")
         assert refused.err.startswith(f"rag: error [{code}]: ")
         assert len(refused.err.splitlines()) == 1
+
+    def test_a_judge_of_the_hub_is_had_in_the_revision_that_is_named(self, proven: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[tuple[str, str | None]] = []
+
+        def downloaded(name: str, revision: str | None = None) -> Path:
+            asked.append((name, revision))
+            return Path("nowhere")
+
+        monkeypatch.setattr(nli, "downloaded", downloaded)
+        for named in ("acme/judge", "acme/judge@v1"):
+            assert "[judge_model]" in proven("answer", "notes.db", QUESTION, "--judge", "nli", "--judge-hub", named).err
+        assert asked == [("acme/judge", None), ("acme/judge", "v1")]
+
+    def test_a_model_judges(self, rag: Rag, folder: Path, write: Write) -> None:
+        pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+        pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+        write("docs/a.md", "Yes the claim text.\n\nNo both even.\n")
+        rag("ingest", "x.db", "docs")
+        model = make_folder(folder / "model", ORDERS[0])
+        told = rag("answer", "x.db", "yes claim text", "--judge", "nli", "--judge-model", str(model), "--json")
+        assert (told.code, told.json["judge"]["name"]) == (0, "nli")
+        assert told.json["claims"]
 
     def test_reading_has_to_be_granted(self, proven: Rag, folder: Path) -> None:
         (folder / "corvid.toml").write_text('[io]\nroot = "."\n[effects]\ngrant = []\n')

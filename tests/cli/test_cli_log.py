@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import apsw
 import pytest
 from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, copied, lay_out, trusting
 
+from rag_stdlib.cli.standing import Stop
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.logkeys import load_keys
 from rag_stdlib.proof.log.merkle import leaf_hash, verify_consistency
@@ -110,6 +112,11 @@ class TestAppending:
         assert refused.err.startswith(said)
         assert {name: (folder / name).read_bytes() for name in before} == before
         assert proven("log", "check", "answers.log").out == f"clean: 2 entries of {ORIGIN}\n"
+
+    def test_a_receipt_that_is_none_is_said_to_be_none(self, proven: Rag, folder: Path) -> None:
+        envelope = json.loads((folder / "a.json").read_text())
+        (folder / "a.json").write_text(json.dumps({**envelope, "receipt": "nonsense"}))
+        assert proven("log", "append", "answers.log", "a.json", *KEYS).err.startswith("rag: error: 'a.json' has a receipt that is none: ")
 
     @pytest.mark.parametrize("arguments", [("answers.log", *KEYS), ("answers.log", "a.json"), ("answers.log", "-", *KEYS), ("answers.log", "a.json", *KEYS, "--witness", "http://x"),
                                            ("answers.log", "a.json", *KEYS, *TRUST)])
@@ -241,6 +248,17 @@ def test_a_witness_cosigns_what_goes_on_and_refuses_a_fork(proven: Rag, folder: 
     assert proven(*serving, "--new").err.startswith("rag: error [exists]: ")
 
 
+def test_a_witness_serves_until_a_signal(proven: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(stop: Stop, seconds: float | None = None) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return bool(stop) and seconds is None
+
+    monkeypatch.setattr(Stop, "wait", wait)
+    told = proven("log", "witness", "seen.db", "--keys", "witness.keys", *TRUST, "--new", "--prefix", "/w")
+    assert (told.code, told.err) == (0, "rag: note: stopped\n")
+    assert re.fullmatch(rf"witness    witness\.example/w1\nof         {ORIGIN}\nlistening  http://127\.0\.0\.1:\d+/w\n", told.out)
+
+
 @pytest.mark.parametrize(("arguments", "code", "said"), [
     (("seen.db", "--keys", "witness.keys", *TRUST), 1, "rag: error [missing]: "), (("seen.db", "--keys", "log.keys", *TRUST, "--new"), 1, "rag: error [keys_unfit]: "),
     (("seen.db", "--keys", "witness.keys", "--trust", "none.json", "--new"), 1, "rag: error: 'none.json' names no log, "),
@@ -271,6 +289,7 @@ class TestMonitor:
             "size": 3, "new": 0, "conflicts": [], "unreadable": [], "alarms": [], "so_far": {"conflicts": [], "alarms": []}}
 
     def test_two_answers_to_one_question_are_found(self, proven: Rag, folder: Path) -> None:
+        proven("log", "new", "old.log", *KEYS)
         assert proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING, "--judge", "none", "-n", "1").code == 0
         assert proven(*self.WATCH, "answers.log", *TRUST, "--new").code == 0, "it is the same answer"
         other = json.loads((folder / "a.json").read_text())
@@ -282,6 +301,8 @@ class TestMonitor:
                             "so far     1 conflict, 0 alarms\n")
         again = proven(*self.WATCH, "answers.log", *TRUST, "--json")
         assert (again.code, again.json["conflicts"], again.json["so_far"]["conflicts"]) == (0, [], [{"first": 0, "second": 2, "issuer_key_id": key}])
+        shorter = proven(*self.WATCH, "old.log", *TRUST, "--json")
+        assert (shorter.code, shorter.json["so_far"]["conflicts"]) == (1, [{"first": 0, "second": 2, "issuer_key_id": None}]), "it does not show the entries any more"
 
     def equivocate(self, body: dict[str, Any], folder: Path) -> None:
         """Let the issuer log another answer to the same question over the same state, beside its commands."""
@@ -318,6 +339,29 @@ class TestMonitor:
         refused = proven("log", "monitor", *arguments)
         assert (refused.code, refused.out, len(refused.err.splitlines())) == (code, "", 1)
         assert refused.err.startswith(said)
+
+    def test_what_it_finds_while_it_stands_is_its_exit_code(self, proven: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
+        proven("log", "tiles", "answers.log", "old")
+        issue(proven, "b.json")
+        proven("log", "tiles", "answers.log", "site")
+        scans: list[str] = []
+
+        def wait(stop: Stop, seconds: float | None = None) -> bool:
+            scans.append(f"{seconds:g}")
+            if len(scans) == 1:
+                Path("old").rename("gone")
+            elif len(scans) == 2:
+                Path("site").rename("new")
+                Path("gone").rename("site")
+            elif len(scans) == 4:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return bool(stop)
+
+        monkeypatch.setattr(Stop, "wait", wait)
+        told = proven(*self.WATCH, "site", *TRUST, "--new", "--every", "5")
+        assert (told.code, scans) == (1, ["5"] * 4)
+        assert told.out.count("read       2 entries, 2 new\n") == 1
+        assert told.out.count("[rolled_back]") == 2
 
     def test_it_stands_until_it_is_told_to_stop(self, proven: Rag, folder: Path) -> None:
         proven("log", "tiles", "answers.log", "site")

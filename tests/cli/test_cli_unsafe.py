@@ -44,7 +44,10 @@ def test_r202_a_document_full_of_every_such_character(rag: Rag, write: Write, fo
         ("stats", "x.db"), ("stats", EVIL[:100]), ("check", "x.db"), ("compact", "x.db"), ("doctor", "x.db"), ("doctor", EVIL[:100]),
         ("reembed", "x.db"), ("import", "x.db", "y.db"), ("import", EVIL[:100], "y.db"), ("--config", EVIL[:100], "stats", "x.db"),
         ("ingest", "x.db", EVIL[:100]), ("search", "x.db", "refund", "--mode", EVIL[:100]), (EVIL[:100],), (f"--{EVIL[:100]}",),
-        ("delete", "x.db", EVIL), ("delete", "x.db", named),
+        ("answer", "x.db", "refund"), ("answer", "x.db", EVIL), ("answer", "x.db", "refund", "--judge", "none", "--claims", "whole"), ("answer", EVIL[:100], "x"),
+        ("answer", "x.db", "refund", "--certificate", EVIL[:100], "--keys", EVIL[:100]), ("verify", EVIL[:100], "--trust", EVIL[:100]), ("attack", EVIL[:100], "--trust", EVIL[:100]),
+        ("keys", "show", EVIL[:100]), ("keys", "new", EVIL[:100], "--name", EVIL[:100]), ("log", "check", EVIL[:100]), ("log", "append", "a.log", EVIL[:100], "--keys", EVIL[:100]),
+        ("log", "monitor", EVIL[:100], EVIL[:100], "--trust", EVIL[:100]), ("delete", "x.db", EVIL), ("delete", "x.db", named),
     ]
     for command in commands:
         for form in ((), ("--json",)):

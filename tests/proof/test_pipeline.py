@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from rag_stdlib.effects import grant
 from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.errors import Failure
 from rag_stdlib.proof import retrieving
-from rag_stdlib.proof.certificate import Retrieval, score, share
+from rag_stdlib.proof.certificate import Item, Retrieval, SearchedIndex, score, share
 from rag_stdlib.proof.generators import make_generator
 from rag_stdlib.proof.generators.protocol import GeneratorIdentity
 from rag_stdlib.proof.issuerkeys import IssuerKey, IssuerKeys
@@ -249,9 +250,27 @@ def test_a_document_that_says_it_is_of_a_corpus_is_not_believed() -> None:
     assert {item.doc_id: item.provenance for item in found.items}["lying"] is None
 
 
+def test_what_was_cut_off_at_the_ends_of_a_chunk_is_no_evidence() -> None:
+    item = Item("d:1", "d", "d.md", 100, 157, "40 MB are needed. Refunds are paid within ten days. Goods cost", 1.0)
+    found = Retrieval("lexical", 5, (replace(item, end=100 + len(item.text)),), (SearchedIndex(None),))
+    said = "40 MB are needed. Refunds are paid within ten days. Goods cost"
+    verdict = judged(answer(QUESTION, lambda _question: found, offline(generator=Says(said)), Issuer(KEYS)))
+    assert [(claim.text, claim.blocked) for claim in verdict.claims] == [
+        ("40 MB are needed.", "not_supported"), ("Refunds are paid within ten days.", None), ("Goods cost", "not_supported")]
+    whole = Retrieval("lexical", 5, (Item("d:0", "d", "d.md", 0, 17, "40 MB are needed.", 1.0),), (SearchedIndex(None),))
+    assert judged(answer(QUESTION, lambda _question: whole, offline(generator=Says("40 MB are needed.")), Issuer(KEYS))).claims[0].blocked is None
+
+
+def test_a_chunk_that_begins_with_a_heading_begins_whole() -> None:
+    text = "## Refunds\n\nRefunds are paid within ten days. A receipt is needed."
+    found = Retrieval("lexical", 5, (Item("d:1", "d", "d.md", 100, 100 + len(text), text, 1.0),), (SearchedIndex(None),))
+    verdict = judged(answer(QUESTION, lambda _question: found, offline(generator=Says("Refunds are paid within ten days.")), Issuer(KEYS)))
+    assert [claim.blocked for claim in verdict.claims] == [None]
+
+
 def test_numbers_are_written_in_one_way() -> None:
-    assert [share(number) for number in (0.0, 1.0, 0.5, -3.0, 7.5, 1 / 3, 0.9999999)] == [
-        "0.000000", "1.000000", "0.500000", "0.000000", "1.000000", "0.333333", "1.000000"]
+    assert [share(number) for number in (0.0, -0.0, 1.0, 0.5, -3.0, 7.5, 1 / 3, 0.9999999)] == [
+        "0.000000", "0.000000", "1.000000", "0.500000", "0.000000", "1.000000", "0.333333", "1.000000"]
     assert [score(number) for number in (0.0, -0.0, -1e-12, 2.5, -1.25, 123456789.1, math.nextafter(1.0, 2.0))] == [
         "0.000000000", "0.000000000", "0.000000000", "2.500000000", "-1.250000000", "123456789.099999994", "1.000000000"]
 

@@ -83,6 +83,12 @@ def test_a_number_that_begins_a_line_of_prose_is_no_item() -> None:
     ("The earth is flat. None of this has been proven.", "The earth is flat.", "The earth is flat. None of this has been proven."),
     ("The earth is flat. It hasn't been confirmed.", "The earth is flat.", "The earth is flat. It hasn't been confirmed."),
     ("The earth is flat. Wrong!", "The earth is flat.", "The earth is flat. Wrong!"),
+    ("The earth is flat. (This is false.)", "The earth is flat.", "The earth is flat. (This is false.)"),
+    ("The earth is flat. Not!", "The earth is flat.", "The earth is flat. Not!"), ("The earth is flat. Or so he thought.", "The earth is flat.", "The earth is flat. Or so he thought."),
+    ("<p>Myths:</p>\n\nThe earth is flat.", "The earth is flat.", "<p>Myths:</p>\n\nThe earth is flat."),
+    ("# Common myths\n\nOne.\n\n### More\n\nThe earth is flat.", "The earth is flat.", "Common myths\n\nOne.\n\n### More\n\nThe earth is flat."),
+    ("## False claims\n\nThe earth is flat.", "The earth is flat.", "False claims\n\nThe earth is flat."), ("Wrong\n===\n\nIt is flat.", "It is flat.", "Wrong\n===\n\nIt is flat."),
+    ("# Myths\n\n## Wrong\n\n- The earth is flat.\n\n# Facts\n\nIt is round.", "It is round.", "It is round."),
     ("The earth is flat. Not so.", "The earth is flat.", "The earth is flat. Not so."),
 ])
 def test_what_a_unit_has_to_be_read_with(text: str, part: str, read_with: str) -> None:
@@ -92,7 +98,8 @@ def test_what_a_unit_has_to_be_read_with(text: str, part: str, read_with: str) -
 @pytest.mark.parametrize("text", [
     "He made three points in all. The earth is round.", "It opens at 10:30 and closes late. It is large.", "See https://a.example/b for more. It is large.",
     "It is not needed. Ask nobody.", "In the following year it rained. It was wet.", "It is late. It is not necessary to come. Go.",
-    "One, two, three: go. It is large.", "Prices of theirs, as of now: ten. It is large.", "Refunds\n\nThey are paid. So it is.", "No refund is paid. It was so cold.", "It is paid. That is true.", "It is paid. This is correct.",
+    "One, two, three: go. It is large.", "Prices of theirs, as of now: ten. It is large.", "Refunds\n\nThey are paid. So it is.", "# False positives\n\nThey are rare.",
+    "## Wrong passwords\n\nThey are refused.", "No refund is paid. It was so cold.", "It is paid. That is true.", "It is paid. This is correct.",
 ])
 def test_what_looks_alike_and_ties_nothing(text: str) -> None:
     assert all(unit.alone for unit in units(text))

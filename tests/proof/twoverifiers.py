@@ -19,7 +19,8 @@ from rag_stdlib.proof.verify import verify
 VECTORS = Path(__file__).parents[2] / "vectors"
 sys.path.insert(0, str(VECTORS))
 
-import certificate_scenes as scenes  # noqa: E402 - it stands beside the vectors
+import certificate_golden as goldens  # noqa: E402 - it stands beside the vectors
+import certificate_scenes as scenes  # noqa: E402
 import make_certificates as maker  # noqa: E402
 import verify_standalone  # noqa: E402
 
@@ -78,4 +79,4 @@ def load(name: str) -> Any:
     return json.loads((VECTORS / "certificates" / f"{name}.json").read_text(encoding="ascii"))
 
 
-__all__ = ["VECTORS", "Asking", "both", "load", "maker", "ours", "scenes", "standalone", "verdict", "verify_standalone"]
+__all__ = ["VECTORS", "Asking", "both", "goldens", "load", "maker", "ours", "scenes", "standalone", "verdict", "verify_standalone"]

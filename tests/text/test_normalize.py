@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from untraced import untraced
 
 from rag_stdlib.text import normalize
 from rag_stdlib.text.normalize import MAX_QUERY_TERMS, MAX_TERM_BYTES, NORMALIZER, index_terms, query_terms
@@ -232,6 +233,7 @@ def test_the_terms_of_every_code_point_are_the_same_under_every_python(monkeypat
     monkeypatch.setattr(normalize, "_FOLDING", type(normalize._FOLDING)())  # it keeps what it has seen, which is all of Unicode here
     points = [*range(0xD800), *range(0xE000, 0x40000), *range(0x40000, 0xE0000, 61), *range(0xE0000, 0xF0000), *range(0xF0000, 0x110000, 61)]
     digest = hashlib.sha256()
-    for start in range(0, len(points), 256):
-        digest.update(index_terms(" ".join(f"a{chr(point)}b" for point in points[start:start + 256])).encode() + b" ")
+    with untraced():
+        for start in range(0, len(points), 256):
+            digest.update(index_terms(" ".join(f"a{chr(point)}b" for point in points[start:start + 256])).encode() + b" ")
     assert (NORMALIZER, digest.hexdigest()[:16]) == ("rag-terms/1", "f945b8a24ab128b8")

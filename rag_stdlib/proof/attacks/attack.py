@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from rag_stdlib.contract.jcs import CanonicalError
 from rag_stdlib.proof.attacks.parts import GONE, Json, Path, part, rehashed, with_part, written
 from rag_stdlib.proof.attacks.scene import Attacker, Scene
 
@@ -67,7 +68,10 @@ def told(attacker: Attacker, change: Callable[[dict[str, Json]], None]) -> Make:
     """Let an attacker change the body in place, and compute every digest again."""
     def make(scene: Scene) -> bytes:
         body = scene.body
-        change(body)
+        try:
+            change(body)
+        except IndexError:  # there is no such claim, span or item
+            raise Unsuited from None
         return _handed_over(scene, attacker, body, [])
 
     return make
@@ -76,7 +80,10 @@ def told(attacker: Attacker, change: Callable[[dict[str, Json]], None]) -> Make:
 def _handed_over(scene: Scene, attacker: Attacker, body: dict[str, Json], but: Sequence[Path]) -> bytes:
     if body == scene.envelope["certificate"]:
         raise Unsuited
-    return written(scene.by(attacker, rehashed(body, scene.query, but=but)))
+    try:
+        return written(scene.by(attacker, rehashed(body, scene.query, but=but)))
+    except CanonicalError:  # a number that was at the bound already
+        raise Unsuited from None
 
 
 def beside(path: Path, new: Json) -> Make:

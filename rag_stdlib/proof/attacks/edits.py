@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 from rag_stdlib.contract.jcs import canonical
@@ -14,12 +15,13 @@ from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.attacks.attack import GROUP_ORDER, Attack, Make, Unsuited, put, told
 from rag_stdlib.proof.attacks.parts import GONE, Json, Path, written
 from rag_stdlib.proof.attacks.scene import Scene
-from rag_stdlib.proof.attacks.wording import reworded
+from rag_stdlib.proof.attacks.wording import redecided, reworded
 
 _CLAIM: Final[Path] = ("claims", 0)
 _SPAN: Final[Path] = (*_CLAIM, "spans", 0)
 _JUDGEMENT: Final[Path] = (*_CLAIM, "judgement")
 _ITEM: Final[Path] = ("retrieval", "items", 0)
+_SHOWN: Final = {"shown": True, "reason": None}
 _ZEROS: Final = "0" * 64
 _HOSTILE: Final = "\u202egnp.exe\u202c\u200b<b onclick=x>[/nope]</b>\x1b[2J `**"
 
@@ -71,7 +73,50 @@ def _hostile_claim(body: dict[str, Json]) -> None:
 
 def _white_claim(body: dict[str, Json]) -> None:
     """Say that white space is quoted."""
-    reworded(body, body["claims"][0], lambda _: "\u2003\n ")
+    claim = body["claims"][0]
+    claim["judgement"]["label"] = "quoted"
+    reworded(body, claim, lambda _: "\u2003\n ")
+
+
+def _other_answer(body: dict[str, Json]) -> None:
+    body["answer"]["text"] = body["claims"][0]["text"][::-1] + " All is refunded."
+
+
+def _longer_answer(body: dict[str, Json]) -> None:
+    body["answer"]["text"] = body["answer"]["text"][:body["claims"][-1]["end"]] + " All is refunded."
+
+
+def _span_elsewhere(body: dict[str, Json]) -> None:
+    """Say that a span is of an item that has another text at that place."""
+    span = body["claims"][0]["spans"][0]
+    for place, item in enumerate(body["retrieval"]["items"]):
+        if item["text"][span["start"]:span["end"]] != span["text"]:
+            span["item"] = place
+            return
+    raise Unsuited
+
+
+def _fewer_asked(body: dict[str, Json]) -> None:
+    found = body["retrieval"]
+    if len(found["items"]) < 2:  # noqa: PLR2004 - a limit is 1 at least
+        raise Unsuited
+    found["limit"] = len(found["items"]) - 1
+
+
+def _worst_first(body: dict[str, Json]) -> None:
+    found = body["retrieval"]
+    first, second = found["items"][0], found["items"][1]
+    first["score"], second["score"], found["merged_by"] = "-999999999.999999999", "-999999999.999999998", None
+
+
+def _least(confidence: str, least: str) -> Callable[[dict[str, Json]], None]:
+    """Give a claim a confidence, and the policy a least one, by which all is decided again."""
+    def change(body: dict[str, Json]) -> None:
+        body["claims"][0]["judgement"]["confidence"] = confidence
+        body["policy"]["minimum_confidence"] = least
+        redecided(body)
+
+    return change
 
 
 _FORMS: Final = (
@@ -108,34 +153,36 @@ _FORMS: Final = (
 _CONTENTS: Final = (
     _issuer("4", "an answer without claims", "refuted no_claims", (("claims",), [])),
     _issuer("8b", "an invented span with its digest", "refuted span", ((*_SPAN, "text"), "All is refunded.")),
-    _issuer("9a", "a quoted claim without spans", "refuted quotation", ((*_CLAIM, "spans"), [])),
-    _issuer("9b", "an entailed claim that is shown without spans", "refuted decision", ((*_CLAIM, "spans"), []), ((*_JUDGEMENT, "label"), "entailed")),
+    _issuer("9a", "a quoted claim without spans", "refuted quotation", ((*_CLAIM, "spans"), []), ((*_JUDGEMENT, "label"), "quoted")),
+    _issuer("9b", "an entailed claim that is shown without spans", "refuted decision",
+            ((*_CLAIM, "spans"), []), ((*_JUDGEMENT, "label"), "entailed"), ((*_CLAIM, "decision"), _SHOWN)),
     _issuer("11a", "a span of what was not retrieved", "refuted span", ((*_SPAN, "item"), 99)),
     _issuer("11c", "a span that ends behind its item", "refuted span", ((*_SPAN, "end"), 10**6)),
-    _issuer("11d", "a span of another item", "refuted span", ((*_SPAN, "item"), 1)),
+    _made("11d", "a span of another item", "refuted span", told("issuer_logged", _span_elsewhere)),
     _issuer("11e", "an empty span", "refuted span", ((*_SPAN, "end"), 0), ((*_SPAN, "text"), "")),
     _issuer("13", "an item's digest is zeros", "refuted hash", ((*_ITEM, "content_sha256"), _ZEROS)),
     _issuer("14b", "the judge's inputs are others", "refuted hash", ((*_JUDGEMENT, "inputs_sha256"), _ZEROS)),
-    _issuer("15", "a contradicted claim is shown", "refuted decision", ((*_JUDGEMENT, "label"), "contradicted"), ((*_JUDGEMENT, "confidence"), "0.010000")),
-    _issuer("15b", "a claim below the least confidence is shown", "refuted decision", ((*_JUDGEMENT, "confidence"), "0.010000")),
+    _issuer("15a", "a contradicted claim is shown", "refuted decision",
+            ((*_JUDGEMENT, "label"), "contradicted"), ((*_JUDGEMENT, "confidence"), "0.010000"), ((*_CLAIM, "decision"), _SHOWN)),
+    _issuer("15b", "a claim below the least confidence is shown", "refuted decision",
+            ((*_JUDGEMENT, "confidence"), "0.010000"), (("policy", "minimum_confidence"), "0.500000"), ((*_CLAIM, "decision"), _SHOWN)),
     _issuer("15c", "a claim is held back that would have been shown", "refuted decision", ((*_CLAIM, "decision"), {"shown": False, "reason": "low_confidence"})),
-    _issuer("17", "a confidence of a hundredth, under a policy that takes it", "verified",
-            ((*_JUDGEMENT, "confidence"), "0.010000"), (("policy", "minimum_confidence"), "0.000000")),
+    _made("17", "a confidence of a hundredth, under a policy that takes it", "verified", told("issuer_logged", _least("0.010000", "0.000000"))),
     _issuer("22a", "a claim twice", "refuted claim", (("claims",), _twice)),
     _issuer("22b", "an item twice", "refuted retrieval", (("retrieval", "items"), _twice)),
-    _issuer("49b", "a least confidence of a hundred-thousandth", "verified", (("policy", "minimum_confidence"), "0.000010")),
+    _made("49b", "a least confidence of a hundred-thousandth", "verified", told("issuer_logged", _least("0.000010", "0.000010"))),
     _made("50", "a claim that turns the direction of writing, and holds markup", "verified", told("issuer_logged", _hostile_claim)),
     _issuer("54", "a source that holds markup and moves the cursor", "verified", ((*_ITEM, "source"), _HOSTILE), ((*_ITEM, "doc_id"), "[/nope]")),
-    _issuer("55", "another answer over the old claims", "refuted claim", (("answer", "text"), "All is refunded.")),
-    _issuer("55b", "a sentence that is no claim's", "refuted uncovered", (("answer", "text"), lambda text: text + " All is refunded.")),
+    _made("55a", "another answer over the old claims", "refuted claim", told("issuer_logged", _other_answer)),
+    _made("55b", "a sentence that is no claim's", "refuted uncovered", told("issuer_logged", _longer_answer)),
     _issuer("56", "an empty answer under the old digest", "refuted hash", (("answer", "text"), ""), (("answer", "sha256"), lambda digest: digest)),
     _issuer("56b", "an answer that is said to be none", "refuted no_claims", (("answer", "abstained"), True)),
     _issuer("63", "embeddings were searched, by no embedder", "refuted retrieval", (("retrieval", "mode"), "vector"), (("retrieval", "embedder"), None)),
     _issuer("63b", "words alone were searched, by an embedder", "refuted retrieval",
             (("retrieval", "mode"), "lexical"), (("retrieval", "embedder"), {"model": "words", "dim": 8})),
-    _issuer("64", "more items than were asked for", "refuted retrieval", (("retrieval", "limit"), 1)),
-    _issuer("65", "the best item is not the first", "refuted retrieval", ((*_ITEM, "score"), "-1.000000000"), (("retrieval", "merged_by"), None)),
-    _issuer("66", "an item of an index that was not asked", "refuted retrieval", ((*_ITEM, "index"), 9)),
+    _made("64", "more items than were asked for", "refuted retrieval", told("issuer_logged", _fewer_asked)),
+    _made("65", "the best item is not the first", "refuted retrieval", told("issuer_logged", _worst_first)),
+    _issuer("66", "an item of an index that was not asked", "refuted retrieval", ((*_ITEM, "index"), 10_000)),
     _issuer("67", "an item's place is not as long as its text", "refuted retrieval", ((*_ITEM, "end"), lambda end: end + 1)),
     _issuer("68", "less that is not proven", "refuted not_proven", (("not_proven",), list(fmt.NOT_PROVEN[1:]))),
     _made("69", "a claim of white space is said to be quoted", "refuted quotation", told("issuer_logged", _white_claim)))

@@ -36,12 +36,18 @@ class Change:
     new: Json
 
 
-def places(value: Json, path: Path = ()) -> Iterator[Path]:
-    """Go through every place of a JSON value but its root, outer ones first."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, each in inner:
-        yield (*path, step)
-        yield from places(each, (*path, step))
+def places(value: Json) -> list[Path]:
+    """List every place of a JSON value but its root, outer ones first."""
+    found: list[Path] = []
+    _add_places(value, (), found)
+    return found
+
+
+def _add_places(value: Json, path: Path, found: list[Path]) -> None:
+    if isinstance(value, (dict, list)):
+        for step, each in value.items() if isinstance(value, dict) else enumerate(value):
+            found.append((*path, step))
+            _add_places(each, found[-1], found)
 
 
 def changes(scene: Scene) -> Iterator[Change]:

@@ -53,7 +53,7 @@ def _said(envelope: Mapping[str, Json]) -> Json:
 
 
 def _place(value: Json, random: Random) -> Path:
-    return random.choice(list(places(value)) or [()])
+    return random.choice(places(value) or [()])
 
 
 def _set(value: Json, path: Path, new: Json) -> Json:

@@ -50,7 +50,7 @@ class Row:
 def suited(scene: Scene) -> Iterator[tuple[Attack, bytes]]:
     """Give the attacks by name that can be made on a certificate, each with the file that comes of it; first of all the certificate itself."""
     for attack in (UNHARMED, *ATTACKS):
-        if attack.attacker not in scene.attackers:
+        if attack.attacker not in scene.attackers or (attack.attacker == "issuer" and "receipt" not in scene.envelope):
             continue
         try:
             yield attack, attack.make(scene)

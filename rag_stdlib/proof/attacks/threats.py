@@ -19,6 +19,8 @@ from rag_stdlib.proof.decisions import is_quotation
 
 Change: TypeAlias = Callable[[dict[str, Json]], None]
 
+_SURE: Final = "0.990000"
+
 
 def _quoted(body: dict[str, Json], spans: int = 1) -> list[dict[str, Json]]:
     """Return the quoted claims with so many spans at least."""
@@ -87,6 +89,7 @@ def _drop_span(body: dict[str, Json]) -> None:
 
 
 def _drop_spans(body: dict[str, Json]) -> None:
+    _quoted(body)
     for claim in body["claims"]:
         claim["spans"] = []
 
@@ -96,13 +99,15 @@ def _reorder_spans(body: dict[str, Json]) -> None:
 
 
 def _all_shown(label: str) -> Change:
-    """Show every claim as the judge would have to find it."""
+    """Show every claim that has spans as the judge would have to find it."""
     def make(body: dict[str, Json]) -> None:
-        hidden = [claim for claim in body["claims"] if not claim["decision"]["shown"]]
-        if not hidden:
+        hidden = [claim for claim in body["claims"] if claim["spans"] and not claim["decision"]["shown"]]
+        if not hidden or label not in body["policy"]["labels"] or body["policy"]["minimum_confidence"] > _SURE:
+            raise Unsuited
+        if label == "quoted" and all(map(_is_quoted, hidden)):
             raise Unsuited
         for claim in hidden:
-            claim["judgement"].update(label=label, confidence="0.990000")
+            claim["judgement"].update(label=label, confidence=_SURE)
             claim["decision"] = {"shown": True, "reason": None}
 
     return make

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rag_stdlib.proof.attacks.parts import Json
+from rag_stdlib.proof.decisions import reason
 
 
 def reworded(body: dict[str, Json], claim: dict[str, Json], change: Callable[[str], str]) -> None:
@@ -35,3 +36,11 @@ def requoted(body: dict[str, Json], span: dict[str, Json], change: Callable[[str
     for other in [other for claim in body["claims"] for other in claim["spans"] if other["item"] == item]:
         begin, finish = (place + grown if place >= end else place for place in (other["start"], other["end"]))
         other.update(start=begin, end=finish, text=text[begin:finish])
+
+
+def redecided(body: dict[str, Json]) -> None:
+    """Decide about every claim as label, confidence, spans and policy ask for."""
+    labels, least = body["policy"]["labels"], body["policy"]["minimum_confidence"]
+    for claim in body["claims"]:
+        why = reason(claim["judgement"]["label"], claim["judgement"]["confidence"], len(claim["spans"]), labels, least)
+        claim["decision"] = {"shown": why is None, "reason": why}

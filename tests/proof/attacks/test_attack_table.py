@@ -5,22 +5,25 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from twoverifiers import Asking, load, ours, scenes, standalone, verdict
+from twoverifiers import Asking, goldens, load, ours, scenes, standalone, verdict
 
 from rag_stdlib.contract.jcs import canonical
 from rag_stdlib.contract.nodekeys import NodeKey
 from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.attacks.attack import ANOTHER_QUESTION, Asked
 from rag_stdlib.proof.attacks.parts import written
-from rag_stdlib.proof.attacks.scene import Scene
+from rag_stdlib.proof.attacks.scene import Insider, Scene
 from rag_stdlib.proof.attacks.table import ATTACKS, NOT_VERIFIED, Verifier, matrix, named, suited
 from rag_stdlib.proof.certificate import entry_of
+from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.errors import ProofError
-from rag_stdlib.proof.log.merkle import verify_consistency
+from rag_stdlib.proof.log.merkle import leaf_hash, verify_consistency
+from rag_stdlib.proof.log.notes import sign_note
 from rag_stdlib.proof.log.receipts import Receipt
 from rag_stdlib.proof.policy import Policy
 from rag_stdlib.proof.render import render
@@ -79,6 +82,32 @@ def test_attacks_by_outsiders_end_alike_on_any_certificate(case: dict[str, Any],
     rows = list(named(scene_of(case), verifier(case, check)))
     assert [row for row in rows if not row.ok] == []
     assert (rows[0].id, len(rows) > 40) == ("0", True)
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: str(case["case"]))
+def test_attacks_by_the_issuer_end_alike_on_any_certificate(case: dict[str, Any]) -> None:
+    recipe = next(each for each in goldens.ALL if each.case == case["case"])
+    assert PLAIN.insider is not None
+    signers = (goldens.keys.LOG, *recipe.witnesses)
+    insider = Insider(PLAIN.insider.key, lambda envelope: goldens.keys.receipt_of(envelope, signers), case["query"],
+                      None if recipe.node is None else goldens.keys.node(recipe.node))
+    rows = list(named(replace(scene_of(case), insider=insider), verifier(case)))
+    assert [row for row in rows if not row.ok] == []
+    assert {row.attacker for row in rows} >= {"issuer_logged", "own_named_key"}
+
+
+@pytest.mark.parametrize("witnesses", [0, 1])
+def test_attacks_end_alike_in_a_log_of_one_entry_with_few_witnesses(witnesses: int) -> None:
+    case, keys = GOLDEN[0], goldens.keys
+    known = keys.WITNESSES[:witnesses]
+    checkpoint = Checkpoint(keys.ORIGIN, 1, leaf_hash(entry_of(case["envelope"])))
+    receipt = Receipt(0, (), sign_note(checkpoint.text(), (keys.LOG, *known), keys.SEEN)).to_bytes().decode()
+    trust = keys.trust(witnesses=[witness.verifier.text() for witness in known], quorum=witnesses)
+    lone = {**case, "trust": trust, "envelope": {**case["envelope"], "receipt": receipt}}
+    rows = list(named(replace(scene_of(lone), other=None), verifier(lone)))
+    assert [row for row in rows if not row.ok] == []
+    assert {"M9a", "M9c"} & {row.id for row in rows} == ({"M9a", "M9c"} if witnesses else set())
+    assert {"M4b", "M4d", "M6", "M9b"} & {row.id for row in rows} == set()
 
 
 def test_nothing_of_the_matrix_verifies_for_an_outsider() -> None:
