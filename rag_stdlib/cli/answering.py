@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, runti
 import typer
 
 from rag_stdlib.cli.frame import replayed
+from rag_stdlib.cli.prooffiles import number
 from rag_stdlib.config import OPENAI_VARIABLE
 from rag_stdlib.errors import fail
 
@@ -43,7 +43,7 @@ MinimumOption = Annotated[float, typer.Option("--minimum", metavar="X", min=0, m
 
 
 @runtime_checkable
-class Closing(Protocol):
+class _Closing(Protocol):
     """What keeps connections, such as a generator that asks a model."""
 
     def close(self) -> None:
@@ -73,8 +73,7 @@ class Answering:
                     raise typer.BadParameter("it is for the generators openai and ollama", param_hint=option)
         if (self.judge == "nli") != (self.judge_model is not None or self.judge_hub is not None) or None not in (self.judge_model, self.judge_hub):
             raise typer.BadParameter("nli takes one of --judge-model and --judge-hub, and no other judge takes one", param_hint="--judge")
-        if math.isnan(self.minimum):
-            raise typer.BadParameter("it is a number from 0 to 1", param_hint="--minimum")
+        number(self.minimum, "--minimum")
 
     @contextmanager
     def pipeline(self, runtime: Runtime) -> Iterator[Pipeline]:
@@ -99,7 +98,7 @@ class Answering:
             yield Pipeline(generator, self._judge(), decomposition=self.claims, alignment=self.alignment, embed=None if embedder is None else embed,
                            minimum_confidence=share(self.minimum))
         finally:
-            if isinstance(generator, Closing):
+            if isinstance(generator, _Closing):
                 generator.close()
 
     def _generator(self, embedder: Embedder | None) -> Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 _UNUSABLE: Final = 2
 _ORIGIN: Final = "attack.invalid/log"  # a name that no log on the net has (RFC 2606)
-_SEED: Final = bytes(range(32))  # the attacker's keys are nobody's secret
+_SEED_BYTES: Final = 32
 _COLUMNS: Final[tuple[tuple[str, Callable[[Row], str]], ...]] = (
     ("attack", lambda row: clean(row.id)), ("by", lambda row: row.attacker), ("came out as", lambda row: row.got))
 
@@ -95,7 +96,7 @@ def _staged(envelope: Mapping[str, Any], trust: Trust, policy: Policy, query: st
     from rag_stdlib.proof.attacks.scene import Scene
 
     asked = policy if query is not None else replace(policy, require_query=False)
-    scene = Scene(envelope, trust, asked, Ed25519PrivateKey.from_private_bytes(_SEED), None if other is None else read_envelope(other))
+    scene = Scene(envelope, trust, asked, Ed25519PrivateKey.generate(), None if other is None else read_envelope(other))
     return _Stage(scene, query, datetime.now(timezone.utc))
 
 
@@ -107,7 +108,7 @@ def _with_insider(stage: _Stage, keys: str, node_key: str | None) -> _Stage:
 
     if stage.query is None:
         raise typer.BadParameter("it needs --query: an issuer knows the question", param_hint="--keys")
-    signer = NoteSigner(_ORIGIN, _SEED[::-1])
+    signer = NoteSigner(_ORIGIN, secrets.token_bytes(_SEED_BYTES))
     # For as long as he lies his key is taken for valid, so that times are told by what they say themselves.
     issuers = {key_id: replace(issuer, not_before=None, not_after=None) for key_id, issuer in stage.scene.trust.issuers.items()}
     trust = Trust(issuers, {**stage.scene.trust.logs, _ORIGIN: PinnedLog(_ORIGIN, (signer.verifier,))})

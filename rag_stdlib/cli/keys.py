@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from rag_stdlib.cli.frame import CommandError, command, group, note, show_json
-from rag_stdlib.cli.prooffiles import proof_errors
+from rag_stdlib.cli.prooffiles import number, proof_errors
 from rag_stdlib.cli.terminal import clean, show
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ def rotate(
     from rag_stdlib.proof.log.logkeys import rotate as rotate_log_keys
 
     made: Keys
+    days = number(overlap, "--overlap")
     with proof_errors():
         if isinstance(held_in(file), IssuerKeys):
-            made = rotate_issuer_keys(file, datetime.now(timezone.utc), OVERLAP_S if overlap is None else round(overlap * _DAY_S))
-        elif overlap is not None:
+            made = rotate_issuer_keys(file, datetime.now(timezone.utc), OVERLAP_S if days is None else round(days * _DAY_S))
+        elif days is not None:
             raise typer.BadParameter("it is for keys of issuers; old keys of logs and witnesses sign until rag keys retire", param_hint="--overlap")
         else:
             made = rotate_log_keys(file)

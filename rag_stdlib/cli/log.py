@@ -14,7 +14,7 @@ from rag_stdlib.cli.frame import INT_MAX, AsJson, CommandError, command, group, 
 from rag_stdlib.cli.logged import Witnesses, WitnessTrust, WitnessUrls, cosigners, open_log, receipt_of, size_of
 from rag_stdlib.cli.prooffiles import STREAM, proof_errors, read_bytes, read_envelope
 from rag_stdlib.cli.terminal import clean, clean_block, show
-from rag_stdlib.cli.tracing import write_file
+from rag_stdlib.cli.tracing import check_target, write_file
 
 if TYPE_CHECKING:
     from rag_stdlib.proof.log.store import Log
@@ -109,6 +109,7 @@ def _certificate(file: str) -> _Given:
     if file == STREAM:
         raise typer.BadParameter("a receipt is written into the certificate's file, so name one", param_hint="FILE")
     envelope = read_envelope(file)
+    check_target(file)  # what cannot take its receipt is not logged
     return _Given(file, entry_of(envelope), envelope)
 
 

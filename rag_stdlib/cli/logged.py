@@ -117,6 +117,6 @@ def published(place: str) -> Iterator[Fetch]:
     """Give what reads the files of a log that is published in a folder or at a URL."""
     from rag_stdlib.proof.log.fetching import Folder, Site
 
-    fetch = Site(place) if place.startswith(("http://", "https://")) else Folder(place)
+    fetch = Site(place) if place.lower().startswith(("http://", "https://")) else Folder(place)
     with closing(fetch):
         yield fetch

@@ -13,7 +13,7 @@ import typer
 from rag_stdlib.cli.frame import AsJson, CommandError, command, note, show_json
 from rag_stdlib.cli.log import entries, logs
 from rag_stdlib.cli.logged import open_log, published
-from rag_stdlib.cli.prooffiles import TrustFile, proof_errors, read_pinned
+from rag_stdlib.cli.prooffiles import TrustFile, number, proof_errors, read_pinned
 from rag_stdlib.cli.standing import Stop, heard
 from rag_stdlib.cli.terminal import clean, flush, plural, show, styled
 
@@ -44,16 +44,16 @@ def monitor(
     """
     from rag_stdlib.proof.log.monitor import Monitor
 
-    found = False
+    found, seconds = False, number(every, "--every")
     with proof_errors(UNREADABLE):
         pinned = replace(_pinned(trust, origin), quorum=0)  # what the log signs counts here, whoever has seen it
         if new:
             Monitor.create(state, pinned.origin)
         with Monitor(state, pinned) as made, _opened(source) as opened:
-            if every is None:
+            if seconds is None:
                 found = _scan(made, opened, whole=whole, as_json=as_json, quiet=False)
             else:
-                found = _watch(made, opened, every, whole=whole, as_json=as_json)
+                found = _watch(made, opened, seconds, whole=whole, as_json=as_json)
     if found:
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,10 +46,17 @@ def proof_errors(exit_code: int = 1) -> Iterator[None]:
         raise
 
 
+def number(value: float | None, option: str) -> float | None:
+    """Return the number that an option was given; its bounds let through what is none."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("it is no number", param_hint=option)
+    return value
+
+
 def read_bytes(path: str, most: int) -> bytes:
     """Read a file of at most `most` bytes, standard input for ``-``; of a longer one, a byte more."""
     try:
-        if path == STREAM:
+        if path == STREAM and sys.stdin is not None:
             return sys.stdin.buffer.read(most + 1)
         with Path(path).open("rb") as file:
             return file.read(most + 1)

@@ -116,6 +116,7 @@ class TestRotation:
         rag(*ISSUER)
         rag(*LOG)
         assert rag("keys", "rotate", "l.keys", "--overlap", "3").code == 2
+        assert rag("keys", "rotate", "i.keys", "--overlap", "nan").code == 2
         refused = rag("keys", "retire", "i.keys", "0")
         assert (refused.code, refused.err) == (1, "rag: error: 'i.keys' holds keys of an issuer, which end by themselves when the overlap of rag keys rotate is over\n")
 

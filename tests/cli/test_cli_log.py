@@ -19,6 +19,8 @@ import apsw
 import pytest
 from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, copied, lay_out, trusting
 
+from rag_stdlib.cli import log as log_commands
+from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.standing import Stop
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.logkeys import load_keys
@@ -112,6 +114,17 @@ class TestAppending:
         assert refused.err.startswith(said)
         assert {name: (folder / name).read_bytes() for name in before} == before
         assert proven("log", "check", "answers.log").out == f"clean: 2 entries of {ORIGIN}\n"
+
+    def test_what_cannot_take_its_receipt_is_not_logged(self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        issue(proven, "b.json", None)
+
+        def refused(path: str) -> None:
+            raise CommandError(f"{path!r} cannot be written")
+
+        monkeypatch.setattr(log_commands, "check_target", refused)
+        assert proven("log", "append", "answers.log", "b.json", *KEYS).code == 1
+        assert proven("log", "check", "answers.log").out == f"clean: 1 entry of {ORIGIN}\n"
+        assert "receipt" not in json.loads((folder / "b.json").read_text())
 
     def test_a_receipt_that_is_none_is_said_to_be_none(self, proven: Rag, folder: Path) -> None:
         envelope = json.loads((folder / "a.json").read_text())
@@ -331,7 +344,7 @@ class TestMonitor:
         (("state.db", "http://127.0.0.1:9", *TRUST, "--new"), 3, "rag: error [unreachable]: "), (("state.db", "answers.log", "--trust", "none.json", "--new"), 3, "rag: error: 'none.json' names several logs or none; "),
         (("state.db", "answers.log", *TRUST, "--origin", "x", "--new"), 3, f"rag: error: 'trust.json' does not name the log x; --origin names one of: {ORIGIN}"),
         (("state.db", "answers.log", "--trust", "other.json", "--new"), 3, "rag: error [signature_missing]: "), (("state.db", "answers.log"), 2, "rag: usage: "),
-        (("state.db", "answers.log", *TRUST, "--every", "0"), 2, "rag: usage: ")])
+        (("state.db", "answers.log", *TRUST, "--every", "0"), 2, "rag: usage: "), (("state.db", "answers.log", *TRUST, "--every", "nan"), 2, "rag: usage: ")])
     def test_a_log_that_cannot_be_read_is_another_matter(self, proven: Rag, write: Write, arguments: tuple[str, ...], code: int, said: str) -> None:
         write("none.json", "{}")
         proven("keys", "new", "other.keys", "--log", ORIGIN)

@@ -88,6 +88,8 @@ class TestVerified:
     def test_it_is_read_from_standard_input_too(self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO((folder / "a.json").read_bytes())))
         assert proven("verify", "-", *TRUST, *ASKED).code == 0
+        monkeypatch.setattr("sys.stdin", None)
+        assert proven("verify", "-", *TRUST, *ASKED).err == "rag: error: '-' cannot be read: No such file or directory; name another file\n"
 
     def test_it_needs_no_configuration_and_no_index(self, proven: Rag, folder: Path) -> None:
         for name in ("corvid.toml", "notes.db", "answers.log", "issuer.keys", "log.keys"):

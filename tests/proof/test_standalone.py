@@ -174,7 +174,7 @@ def filled(note_bytes: int) -> str:
     (lambda whole: whole + "— a  AAAAAAAA\n", "refuted receipt"), (lambda whole: whole + "— a AAAAAAAA \n", "refuted receipt"), (lambda whole: whole + "— a AAAA\n", "refuted receipt"),
     (lambda whole: whole + "— a\x7f AAAAAAAA\n", "verified"), (lambda whole: whole * 2, "refuted receipt"), (lambda _: "x" * 1_000_001, "refuted schema"),
     (lambda whole: whole + "— \x85 AAAAAAAA\n", "refuted receipt"), (lambda whole: whole.replace("\n\n", "\n\u2028\n", 1), "refuted receipt"),
-], ids=str)
+])
 def test_they_agree_on_the_bounds_of_a_receipt(receipt: Any, expected: str) -> None:
     assert both(with_receipt(receipt(PLAIN.envelope["receipt"])), ASKING) == expected
 

@@ -10,7 +10,7 @@ import pytest
 from logged import LOG, ORIGIN, OTHER_LOG, PQ_WITNESS, WITNESS, trust
 
 from rag_stdlib.proof.policy import Policy
-from rag_stdlib.proof.trust import Issuer, Trust, TrustError, base64_of
+from rag_stdlib.proof.trust import Issuer, Trust, TrustError, base64_of, logs_from_json
 
 PUBLIC = base64_of(certified.PUBLIC)
 
@@ -54,6 +54,17 @@ def test_what_cannot_be_trusted_is_refused(changes: dict[str, Any], words: str) 
 def test_trust_is_an_object(value: Any) -> None:
     with pytest.raises(TrustError, match="the file"):
         Trust.from_json(value)
+
+
+def test_logs_alone_are_read_without_issuers() -> None:
+    assert logs_from_json(given(issuers=None)) == trust().logs == logs_from_json(given())
+    assert logs_from_json({}) == {}
+    for changes, words in (({"issuers": []}, "/issuers"), ({"issuers": None, "quorum": 3}, "quorum"), ({"issuers": None, "unknown": 1}, "/unknown"),
+                           ({"issuers": None, "logs": [{"origin": "x", "keys": [LOG.verifier.text()]}] * 2}, "twice")):
+        with pytest.raises(TrustError, match=words):
+            logs_from_json(given(**changes))
+    with pytest.raises(TrustError, match="the file"):
+        logs_from_json([])
 
 
 def test_nobody_is_trusted_by_default() -> None:

@@ -98,7 +98,7 @@ def _span_elsewhere(body: dict[str, Json]) -> None:
 
 def _fewer_asked(body: dict[str, Json]) -> None:
     found = body["retrieval"]
-    if len(found["items"]) < 2:  # noqa: PLR2004 - a limit is 1 at least
+    if len(found["items"]) <= 1:  # a limit is 1 at least
         raise Unsuited
     found["limit"] = len(found["items"]) - 1
 

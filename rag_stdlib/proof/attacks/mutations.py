@@ -52,6 +52,10 @@ def _said(envelope: Mapping[str, Json]) -> Json:
     return json.dumps([{name: value for name, value in envelope.items() if name != "receipt"}, logged], sort_keys=True)
 
 
+def _heads(random: Random) -> bool:
+    return bool(random.getrandbits(1))
+
+
 def _place(value: Json, random: Random) -> Path:
     return random.choice(places(value) or [()])
 
@@ -102,7 +106,7 @@ def _list(_scene: Scene, value: Json, random: Random) -> Json:
     if path is None:
         return value
     new = list(part(value, path))
-    if new and random.random() < 0.5:  # noqa: PLR2004 - one way or the other
+    if new and _heads(random):
         new.insert(random.randint(0, len(new)), random.choice(new))
     else:
         random.shuffle(new)
@@ -122,7 +126,7 @@ def _splice(scene: Scene, value: Json, random: Random) -> Json:
     source = random.choice([scene.envelope, scene.other or scene.envelope])
     taken = _place(source, random)
     try:
-        return _set(value, taken if random.random() < 0.5 else _place(value, random), part(source, taken))  # noqa: PLR2004 - one way or the other
+        return _set(value, taken if _heads(random) else _place(value, random), part(source, taken))
     except (IndexError, KeyError, TypeError):
         return value
 
@@ -142,16 +146,16 @@ def _receipt(scene: Scene, value: Json, random: Random) -> Json:
     lines = value["receipt"].split("\n")
     others = str((scene.other or {}).get("receipt", "")).split("\n")
     at, to = random.randrange(len(lines)), random.randrange(len(lines))
-    change = random.randrange(6)
-    if change == 0:
+    way = random.choice(("drop", "exchange", "repeat", "borrow", "cut", "add"))
+    if way == "drop":
         del lines[at]
-    elif change == 1:
+    elif way == "exchange":
         lines[at], lines[to] = lines[to], lines[at]
-    elif change == 2:  # noqa: PLR2004 - one of six ways
+    elif way == "repeat":
         lines.insert(at, lines[to])
-    elif change == 3:  # noqa: PLR2004 - one of six ways
+    elif way == "borrow":
         lines[at] = random.choice(others)
-    elif change == 4:  # noqa: PLR2004 - one of six ways
+    elif way == "cut":
         lines[at] = _cut(lines[at], random)
     else:
         lines.insert(at, random.choice(("", "extra QUFB", "index 0", "index 18446744073709551616", "A" * 43 + "=", "— w AAAAAAA=")))
@@ -176,7 +180,7 @@ def _signed(scene: Scene, value: Json, attacker: Attacker, random: Random) -> Js
         made = scene.by(attacker, rehashed(value["certificate"], scene.query))
     except ValueError:  # nobody can sign what has no canonical form
         return value
-    return made if random.random() < 0.5 else {**value, "certificate": made["certificate"], "signature": made["signature"]}  # noqa: PLR2004 - one way or the other
+    return made if _heads(random) else {**value, "certificate": made["certificate"], "signature": made["signature"]}
 
 
 def _as_is(data: bytes, _random: Random) -> bytes:
@@ -205,7 +209,7 @@ def _twin(data: bytes, random: Random) -> bytes:
     if at < 0 or start < 0:
         return data
     name = data[start + 1:at]
-    spelt = name if random.random() < 0.5 else b"\\u%04x" % name[0] + name[1:] if name else name  # noqa: PLR2004 - one way or the other
+    spelt = b"\\u%04x" % name[0] + name[1:] if name and _heads(random) else name
     return data[:start] + b'"' + spelt + b'":' + written(random.choice(VALUES)) + b"," + data[start:]
 
 

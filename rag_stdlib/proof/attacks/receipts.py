@@ -76,7 +76,7 @@ def _no_witnesses(scene: Scene, receipt: Receipt, note: Note) -> list[Signature]
 
 def _one_witness_often(scene: Scene, receipt: Receipt, note: Note) -> list[Signature]:
     cosigned, others = _witnesses(scene, receipt, note)
-    if len({line.name for line in cosigned}) < 2 or scene.trust.logs[_head(receipt).origin].quorum < 2:  # noqa: PLR2004 - one would do
+    if len({line.name for line in cosigned}) <= 1 or scene.trust.logs[_head(receipt).origin].quorum <= 1:  # one would do
         raise Unsuited
     return [*others, *cosigned[:1] * 3]
 
