@@ -18,6 +18,7 @@ from twoverifiers import VECTORS, Asking, both, load, ours, scenes, standalone, 
 
 from rag_stdlib.proof import strict
 from rag_stdlib.proof.attacks.parts import rehashed, with_part, written
+from rag_stdlib.proof.log.notes import Note, Signature
 from rag_stdlib.proof.log.receipts import Receipt
 from rag_stdlib.proof.policy import Policy
 from rag_stdlib.proof.trust import Trust, TrustError
@@ -177,6 +178,20 @@ def filled(note_bytes: int) -> str:
 ])
 def test_they_agree_on_the_bounds_of_a_receipt(receipt: Any, expected: str) -> None:
     assert both(with_receipt(receipt(PLAIN.envelope["receipt"])), ASKING) == expected
+
+
+@pytest.mark.parametrize(("line", "expected"), [(0, "refuted checkpoint_signature"), (1, "refuted cosignature"), (2, "refuted cosignature"), (3, "refuted cosignature")])
+def test_they_agree_on_signatures_of_every_type(line: int, expected: str) -> None:
+    """Of the log, of witnesses of Ed25519 and of ML-DSA-44: another bit at the end, another time, and too short."""
+    case = GOLDEN[1]
+    receipt = Receipt.parse(case["envelope"]["receipt"].encode())
+    note = Note.parse(receipt.checkpoint)
+    value = note.signatures[line].value
+    for changed in (value[:-1] + bytes([value[-1] ^ 1]), b"\x80" + value[1:], value[:-1], value + b"\0", value[:8], b"\0"):
+        lines = [*note.signatures]
+        lines[line] = Signature(lines[line].name, lines[line].key_id, changed)
+        made = Receipt(receipt.index, receipt.path, Note(note.text, tuple(lines)).to_bytes()).to_bytes().decode()
+        assert both(written({**case["envelope"], "receipt": made}), Asking.of(case)) == expected
 
 
 def test_they_agree_on_every_index_and_size_of_a_small_tree() -> None:
