@@ -67,7 +67,7 @@ def _parse(data: bytes) -> Any:  # noqa: ANN401 - JSON as check 2 wants it, or V
     text, wrong = data.decode(), float("nan")
     signs = re.findall(r"[\[\]{}]", "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2]))  # outside of strings
     value = wrong if max(accumulate(1 if sign in "[{" else -1 for sign in signs), default=0) > MAX_LEVELS else json.loads(
-        text, parse_float=lambda _: wrong, object_pairs_hook=lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else wrong,
+        text, parse_float=float, object_pairs_hook=lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else wrong,
         parse_int=lambda digits: wrong if digits == "-0" or digits[17:] or abs(int(digits)) > MAX_COUNT else int(digits))
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate has no UTF-8
     return value

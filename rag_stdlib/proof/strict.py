@@ -7,6 +7,7 @@ of them would read differently from another is no certificate.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final, NoReturn
 
@@ -22,12 +23,12 @@ class MalformedJson(ValueError):  # noqa: N818 - a verdict on bytes
     """The bytes are no JSON of this kind; the text says why, and quotes nothing of them."""
 
 
-def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON without fractions
-    """Read a value of objects, arrays, text, integers, booleans and null.
+def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Read a value of objects, arrays, text, numbers, booleans and null; whole numbers are ints, others floats, which no certificate of ours holds.
 
     Raises:
-        MalformedJson: no RFC 8259 JSON in UTF-8 (without a byte order mark), a member twice in an object, a number that is no integer within
-            ±(2^53 - 1) or is ``-0``, a lone surrogate, more than 32 levels of objects and arrays.
+        MalformedJson: no RFC 8259 JSON in UTF-8 (without a byte order mark), a member twice in an object, a whole number beyond ±(2^53 - 1) or
+            ``-0``, a fraction beyond the range of a double, a lone surrogate, more than 32 levels of objects and arrays.
     """
     try:
         text = data.decode()
@@ -36,7 +37,7 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON without fractions
     if text.startswith("\ufeff"):
         raise MalformedJson("it begins with a byte order mark")
     try:
-        value = json.loads(text, object_pairs_hook=_members, parse_int=_integer, parse_float=_fraction, parse_constant=_fraction)
+        value = json.loads(text, object_pairs_hook=_members, parse_int=_integer, parse_float=_fraction, parse_constant=_no_number)
     except MalformedJson:
         raise
     except RecursionError:
@@ -76,8 +77,15 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-def _fraction(_written: str) -> NoReturn:
-    raise MalformedJson("a number is no integer")
+def _fraction(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise MalformedJson("a number is beyond what a double holds")
+    return number
+
+
+def _no_number(_written: str) -> NoReturn:
+    raise MalformedJson("a number is none that JSON has")
 
 
 def _check_texts(value: Any) -> None:  # noqa: ANN401 - any JSON

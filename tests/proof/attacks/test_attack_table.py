@@ -132,10 +132,22 @@ def test_a_verifier_that_takes_everything_or_raises_is_told() -> None:
     assert {row.ok for row in rows if row.expected == "verified"} == {True}
     assert {row.ok for row in rows if row.expected != "verified"} == {False}
 
+    whole = written(case["envelope"])
+
     def raises(data: bytes, asked: Asked) -> tuple[str, str]:
+        if data == whole and asked == "asked":
+            return "verified", ""
         raise RecursionError(asked, len(data))
 
-    assert {(row.got, row.ok) for row in (*named(scene_of(case), raises), *matrix(scene_of(case), raises))} == {("raised RecursionError", False)}
+    first, *others = named(scene_of(case), raises)
+    assert (first.id, first.ok) == ("0", True)
+    assert {(row.got, row.ok) for row in (*others, *matrix(scene_of(case), raises))} == {("raised RecursionError", False)}
+
+
+def test_a_certificate_that_does_not_verify_is_not_attacked() -> None:
+    for envelope in (GOLDEN[0]["envelope"], {}):
+        broken = replace(scene_of(GOLDEN[0]), envelope=envelope)
+        assert [(row.id, row.ok) for row in named(broken, lambda _data, _asked: ("refuted", "schema"))] == [("0", False)]
 
 
 def test_whoever_shows_hostile_texts_escapes_them() -> None:
