@@ -20,6 +20,8 @@ def seconds(value: float) -> str:
 
 def volume(count: float) -> str:
     """Write a number of bytes."""
+    if count < 1_000:
+        return f"{count:.0f} B"
     return f"{count / 1e3:.1f} kB" if count < 1e5 else f"{count / 1e6:,.1f} MB" if count < 1e8 else f"{count / 1e6:,.0f} MB"
 
 

@@ -180,7 +180,7 @@ def test_judging_and_summaries_take_time(living: list[Shard]) -> None:
 
 def test_cells_are_short() -> None:
     assert [seconds(value) for value in (0.123, 12.3, float("inf"))] == ["0.12", "12", "never"]
-    assert [volume(count) for count in (100, 99_000, 1.25e6, 2e9)] == ["0.1 kB", "99.0 kB", "1.2 MB", "2,000 MB"]
+    assert [volume(count) for count in (100, 99_000, 1.25e6, 2e9)] == ["100 B", "99.0 kB", "1.2 MB", "2,000 MB"]
     assert [percent(share) for share in (0.0, 0.00123, 0.5)] == ["0", "0.12 %", "50 %"]
 
 
