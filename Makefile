@@ -29,7 +29,9 @@ bench: $(VENV)/.ready
 	$(BIN)/python bench/run.py $(BENCH); peers=$$?; $(BIN)/python bench/checks.py $(CHECKS); checks=$$?; \
 	$(BIN)/python bench/core.py; core=$$?; $(BIN)/python bench/tracing.py; tracing=$$?; \
 	$(BIN)/python bench/contract.py; contract=$$?; $(BIN)/python bench/mesh.py $(MESH); mesh=$$?; \
-	$(BIN)/python bench/scale.py $(SCALE) && $(BIN)/python bench/quality.py && exit $$((peers | checks | core | tracing | contract | mesh))
+	$(BIN)/python bench/log.py; log=$$?; $(BIN)/python bench/answers.py; answers=$$?; $(BIN)/python bench/attacks.py; attacks=$$?; \
+	$(BIN)/python bench/scale.py $(SCALE) && $(BIN)/python bench/quality.py && \
+	exit $$((peers | checks | core | tracing | contract | mesh | log | answers | attacks))
 
 generated: $(VENV)/.ready
 	$(BIN)/python -c 'import rag_stdlib.errors as errors; print(errors.errors_markdown(), end="")' > docs/errors.md
