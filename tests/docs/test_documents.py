@@ -56,5 +56,6 @@ def test_ellipses_stand_for_a_part_of_a_line_or_for_lines() -> None:
 def test_the_measurements_have_a_table_under_each_heading() -> None:
     page = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
-    assert [section.partition("\n")[0] for section in sections] == ["Speed", "Contract and provider", "Trace and replay", "Quality"]
+    assert [section.partition("\n")[0] for section in sections] == [
+        "Speed", "Contract and provider", "The mesh", "Log and answers", "Trace and replay", "Quality"]
     assert all(section.count("\n| ") > 3 for section in sections)
