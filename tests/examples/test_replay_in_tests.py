@@ -153,7 +153,7 @@ def test_the_committed_traces_name_no_machine_and_no_person() -> None:
 
 
 def documents() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("documents_of_replay", ROOT / "tests" / "docs" / "test_documents.py")
+    spec = importlib.util.spec_from_file_location("documents_of_replay", ROOT / "tests" / "docs" / "documents.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -297,10 +298,14 @@ def as_nobody(work: Callable[[], object]) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_another_user_and_a_folder_or_file_that_cannot_be_written(path: Path) -> None:
+def test_another_user_and_a_folder_or_file_that_cannot_be_written() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # one that others may reach, whatever pytest's own may be
+        Path(folder).chmod(0o755)
+        _as_another_user(Path(folder) / "log.db")
+
+
+def _as_another_user(path: Path) -> None:
     new_log(path, 5).close()
-    for folder in (path.parent, *path.parent.parents[:2]):
-        folder.chmod(folder.stat().st_mode | 0o055)
 
     def use() -> object:
         said: list[Any] = []
