@@ -28,6 +28,8 @@ LIFETIME_S: Final = 90 * 86_400
 LABELS: Final = ("entailed", "quoted")
 MINIMUM: Final = "0.500000"
 
+_MOST_SCORE: Final = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -118,11 +120,17 @@ class Draft:
 
 def share(number: float) -> str:
     """Write a number from 0 to 1 with six decimals, the nearest one; never a negative zero."""
-    return str(Decimal(min(max(number, 0.0), 1.0) + 0.0).quantize(Decimal("0.000001"), ROUND_HALF_EVEN))
+    return str(Decimal(min(max(0.0, number), 1.0)).quantize(Decimal("0.000001"), ROUND_HALF_EVEN))  # in this order, what is no number is 0.0
 
 
 def score(number: float) -> str:
-    """Write a score with nine decimals, the nearest one; never a negative zero."""
+    """Write a score with nine decimals, the nearest one; never a negative zero.
+
+    Raises:
+        Failure: `certificate_invalid` for one that is not finite, or beyond the nine digits that the format has.
+    """
+    if not abs(number) < _MOST_SCORE:
+        raise fail("certificate_invalid", where="a score")
     written = str(Decimal(number).quantize(Decimal("0.000000001"), ROUND_HALF_EVEN))
     return "0.000000000" if not Decimal(written) else written
 

@@ -21,7 +21,7 @@ NOT_PROVEN: Final = ("answer_is_complete", "answer_is_true", "documents_are_true
                      "issuer_is_honest_about_retrieval", "judge_is_right", "model_ran_as_named")
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
-_TIME_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+_TIME_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 _TIME_FORM: Final = re.compile(_TIME_PATTERN, re.ASCII)
 _FIRST_YEAR: Final = 1970
 

@@ -151,9 +151,8 @@ class Members:
         for name in self.always:
             if name not in value:
                 return (*path, name)
-        for name in value:
-            if name not in self.always and name not in self.sometimes:
-                return (*path, name)
+        if any(name not in self.always and name not in self.sometimes for name in value):
+            return path  # the member's own name is the text of whoever wrote it
         for name, form in (*self.always.items(), *self.sometimes.items()):
             found = form.departs(value[name], (*path, name)) if name in value else None
             if found is not None:

@@ -18,6 +18,8 @@ Medium: TypeAlias = Literal["text", "markdown", "html"]
 
 _BLANKS: Final = re.compile(r"\s+")
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+# What is not seen though its category says otherwise: Unicode's Default_Ignorable_Code_Point, and the blank of Braille.
+_BLANK_SIGNS: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@/])")
 _WORDS: Final[Mapping[str, str]] = {"quoted": "quoted", "entailed": "follows from the text", "contradicted": "contradicted", "not_supported": "not supported"}
 
@@ -41,7 +43,7 @@ def render(verified: Verified, medium: Medium = "text") -> str:
 def visible(text: str) -> str:
     """Write a text on one line, with every character that is not seen, or that acts on others, as an escape."""
     squeezed = _BLANKS.sub(" ", text)
-    return "".join(_escape(mark) if unicodedata.category(mark) in _HIDDEN else mark for mark in squeezed)
+    return "".join(_escape(mark) if unicodedata.category(mark) in _HIDDEN or _BLANK_SIGNS.match(mark) else mark for mark in squeezed)
 
 
 def _escape(mark: str) -> str:

@@ -87,6 +87,14 @@ class Verified:
 
     outcome: ClassVar[str] = "verified"
     __slots__ = ("_body", "abstained", "checks", "claims", "issued_at", "issuer", "logged", "not_proven")
+    _body: Mapping[str, Any]
+    issuer: str
+    issued_at: str
+    abstained: bool
+    not_proven: tuple[str, ...]
+    claims: tuple[ShownClaim, ...]
+    logged: LoggedAt | None
+    checks: tuple[Check, ...]
 
     def __init__(self, key: object, body: Mapping[str, Any], claims: tuple[ShownClaim, ...], logged: LoggedAt | None, checks: tuple[Check, ...]) -> None:
         """Hold what was verified.
@@ -96,14 +104,14 @@ class Verified:
         """
         if key is not _KEY:
             raise TypeError("only verify() makes a Verified")
-        self._body = body
-        self.issuer: str = body["issuer"]["name"]
-        self.issued_at: str = body["issued_at"]
-        self.abstained: bool = body["answer"]["abstained"]
-        self.not_proven: tuple[str, ...] = tuple(body["not_proven"])
-        self.claims = claims
-        self.logged = logged
-        self.checks = checks
+        held = {"_body": body, "issuer": body["issuer"]["name"], "issued_at": body["issued_at"], "abstained": body["answer"]["abstained"],
+                "not_proven": tuple(body["not_proven"]), "claims": claims, "logged": logged, "checks": checks}
+        for name, value in held.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: what was verified stays as it was."""
+        raise AttributeError(f"{name} of what was verified cannot be changed")
 
     def __bool__(self) -> bool:
         """Be true."""

@@ -268,6 +268,14 @@ def test_a_chunk_that_begins_with_a_heading_begins_whole() -> None:
     assert [claim.blocked for claim in verdict.claims] == [None]
 
 
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, 1e9, -1e30])
+def test_a_score_that_no_certificate_can_hold_is_refused(number: float) -> None:
+    with pytest.raises(Failure) as caught:
+        score(number)
+    assert caught.value.error.code == "certificate_invalid"
+    assert share(number) in ("0.000000", "1.000000")
+
+
 def test_numbers_are_written_in_one_way() -> None:
     assert [share(number) for number in (0.0, -0.0, 1.0, 0.5, -3.0, 7.5, 1 / 3, 0.9999999)] == [
         "0.000000", "0.000000", "1.000000", "0.500000", "0.000000", "1.000000", "0.333333", "1.000000"]

@@ -109,5 +109,12 @@ def test_html_has_the_tags_that_we_write_and_no_other(source: str) -> None:
     assert visible(source).strip() in "".join(page.text)
 
 
+def test_what_was_verified_cannot_be_changed_before_it_is_shown() -> None:
+    shown = verdict()
+    with pytest.raises(AttributeError, match="claims"):
+        shown.claims = ()
+
+
 def test_signs_that_are_not_seen_are_written_out() -> None:
+    assert visible("a\u3164\u2800\ufe0f\U000e0100\u034f") == "a\\u3164\\u2800\\ufe0f\\U000e0100\\u034f"
     assert visible("a\tb\n c\u00ad\ufeff\x00\U000e0001") == "a b c\\u00ad\\ufeff\\u0000\\U000e0001"
