@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rag_stdlib.cli.block import lines_of, show_block
-from rag_stdlib.cli.frame import AsJson, command, note, runtime_of, show_json
+from rag_stdlib.cli.frame import AsJson, command, runtime_of, show_json
 from rag_stdlib.cli.paths import below_root
 from rag_stdlib.cli.prooffiles import TrustFile, proof_errors, read_bytes, read_policy, read_trust
 from rag_stdlib.cli.terminal import clean, plural, show, styled
@@ -122,9 +122,8 @@ def _remembered(found: _Found, envelope: Mapping[str, Any], trusted: Trust, fold
     from rag_stdlib.proof.log.receipts import Receipt
 
     assert found.verified is not None  # noqa: S101 - nothing of what is not verified is remembered
-    if found.verified.logged is None:
-        note("it was verified without a log, so nothing is remembered of one")
-        return found
+    if found.verified.logged is None:  # the receipt is no part of what is signed, so its lack cannot end what is asked for
+        return _Found("unknown", MEANINGS["no_receipt"], (*found.checks, ("memory", "not_done")), "no_receipt")
     log = trusted.logs[found.verified.logged.origin]
     seen = compare(folder, log, Receipt.parse(envelope["receipt"].encode()).checkpoint, place)
     checks = (*found.checks, ("memory", seen.outcome))
