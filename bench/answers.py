@@ -19,7 +19,7 @@ from rag_stdlib.embed.hashing import HashingEmbedder
 from rag_stdlib.proof.certificate import to_bytes
 from rag_stdlib.proof.generators.extractive import ExtractiveGenerator
 from rag_stdlib.proof.issuerkeys import new_issuer_keys
-from rag_stdlib.proof.issuing import Issuer, answer
+from rag_stdlib.proof.issuing import Issuer, LogFile, answer
 from rag_stdlib.proof.judges import make_judge
 from rag_stdlib.proof.log.logkeys import new_keys
 from rag_stdlib.proof.log.notes import NoteSigner
@@ -43,7 +43,8 @@ def made(folder: Path, node_key: NodeKey | None = None) -> tuple[dict[str, Any],
     log_keys = new_keys(folder / "log.keys", ORIGIN)
     witness = NoteSigner("witness.example/bench", bytes(32), 4)
     pipeline = Pipeline(ExtractiveGenerator(most=CLAIMS), make_judge("quotation"), spans=3)
-    with Log.create(folder / "log.db", log_keys, synchronous="normal") as log, Runtime(Config(), root=folder, embedder=HashingEmbedder(384)):
+    Log.create(folder / "log.db", log_keys, synchronous="normal").close()
+    with LogFile(folder / "log.db", log_keys, synchronous="normal") as log, Runtime(Config(), root=folder, embedder=HashingEmbedder(384)):
         rag_ingest(INDEX, "terms", "terms.md", TEXT, 200).unwrap()
         issuer = Issuer(keys, log, node_key)
         envelope = answer(QUESTION, lambda question: retrieve(INDEX, question, 10), pipeline, issuer)

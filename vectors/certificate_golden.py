@@ -36,14 +36,14 @@ def _six_claims() -> Draft:
 
 def _abstention() -> Draft:
     retrieval = Retrieval("vector", 10, (), (SearchedIndex(None),), ("words-sha256", 24))
-    return Draft(QUESTION, NONCE, retrieval, "", (), scenes.GENERATOR, scenes.JUDGE, "rules", "lexical")
+    return Draft(QUESTION, NONCE, retrieval, "", (), scenes.GENERATOR, scenes.JUDGE, "whole", "none", lifetime_s=fmt.LONGEST_S)
 
 
 def _unicode() -> Draft:
     items = (Item(MANY, MANY, MANY, 3, 3 + len(MANY), MANY, -0.5),)
     claims = (Claim(0, len(MANY), (span(items, 0, MANY, 0.0),), "quoted", "0.500000"),)
     retrieval = Retrieval("lexical", 1, items, (SearchedIndex(None, "a" * 64, MANY),), None, None, MANY)
-    return Draft(MANY, "A" * 16, retrieval, MANY, claims, Named(MANY, MANY, "1" * 64), Named(MANY, MANY, "2" * 64), "model", "none", ("quoted",))
+    return Draft(MANY, "A" * 16, retrieval, MANY, claims, Named(MANY, MANY, "1" * 64), Named(MANY, MANY, "2" * 64), "whole", "lexical", ("quoted",))
 
 
 def _edges() -> Draft:
@@ -54,9 +54,9 @@ def _edges() -> Draft:
     one = span(items, 0, "x", 1.0)
     claims = (Claim(0, 1, (one,) * 16, "quoted", "1.000000"), Claim(1, 2, (one,), "entailed", "0.999999"), Claim(2, 3, (one,), "contradicted", "0.000000"),
               Claim(3, 4, (), "not_supported", "1.000000"))
-    indexes = (SearchedIndex("0" * 64, "f" * 64, ""), SearchedIndex(None, None, "s" * 200))
-    retrieval = Retrieval("hybrid", 1_000, items, indexes, ("m" * 200, most), "0" * 64, "score", (("0" * 64, "r" * 100),), (("0" * 64, "r"),))
-    return Draft(QUESTION, "-_" * 64, retrieval, "xyzw", claims, Named("g" * 200, "", "0" * 64), Named("j", "v", "0" * 64), "whole", "embedder",
+    indexes = (SearchedIndex("0" * 64, "f" * 64, ""), SearchedIndex(None, "e" * 64, "s" * 200))
+    retrieval = Retrieval("hybrid", 1_000, items, indexes, ("m" * 200, most), "0" * 64, "score", (("0" * 64, "r" * 100),), (("1" * 64, "r"),))
+    return Draft(QUESTION, "-_" * 64, retrieval, "xyzw", claims, Named("g" * 200, "", "0" * 64), Named("j", "v", "0" * 64), "rules", "embedder",
                  fmt.LABELS, "1.000000", lifetime_s=1)
 
 

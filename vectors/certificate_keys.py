@@ -21,7 +21,7 @@ from rag_stdlib.proof.log.receipts import Receipt
 
 NODES: Final = Path(__file__).parent / "contract" / "keys.json"
 ORIGIN: Final = "log.example/answers"
-SEEN: Final = 1_796_126_340  # POSIX seconds, when the witnesses cosigned
+SEEN: Final = 1_796_126_420  # POSIX seconds, when the witnesses cosigned: 2026-12-01T12:00:20Z
 PLACE: Final = 5  # of a certificate among the entries
 ENTRIES: Final = tuple(f"entry {place}".encode() for place in (0, 1, 2, 3, 4, 6))  # the others
 

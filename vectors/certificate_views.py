@@ -14,6 +14,7 @@ from rag_stdlib.proof.log.notes import NoteSigner
 
 OF: Final = "an answer of four claims over one index"
 OF_NODE: Final = "a federation, signed by a node of pq_pure"
+OF_NO_LOG: Final = "in no log"
 ALL_SHOWN: Final = (0, 1, 2)
 
 _ISSUER: Final[dict[str, Any]] = keys.trust()["issuers"][0]
@@ -22,12 +23,17 @@ _W1, _W2 = (witness.verifier.text() for witness in keys.WITNESSES)
 _W3: Final = keys.PQ_WITNESS.verifier.text()
 _OTHER_LOG_KEY: Final = NoteSigner(keys.ORIGIN, keys.seed("other log")).verifier.text()
 _OTHER_PUBLIC: Final = base64.b64encode(keys.ed25519("other issuer").public_key().public_bytes_raw()).decode()
-_EARLIER, _ISSUED, _LATER = "2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-01T12:00:01Z"
+_EARLIER, _ISSUED, _LATER, _NEXT_DAY = "2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-01T12:00:01Z", "2026-12-02T12:00:00Z"
+_NO_WITNESSES: Final[dict[str, Any]] = {"witnesses": [], "quorum": 0}
 _JUDGE, _GENERATOR, _OTHER = "2" * 64, "1" * 64, "0" * 64
 
 
 def _issuers(*changes: Mapping[str, Any]) -> dict[str, Any]:
     return keys.trust(issuers=[{**_ISSUER, **change} for change in changes])
+
+
+def _only(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {"issuers": _issuers(change)["issuers"]}
 
 
 def _logs(*logs: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,6 +76,18 @@ VIEWS: Final[tuple[tuple[str, Mapping[str, Any], str], ...]] = (
     ("whose key begins to be valid later", {"trust": _issuers({"not_before": _LATER})}, "refuted key_not_valid"),
     ("whose key ends to be valid then", {"trust": _issuers({"not_after": _ISSUED})}, "refuted key_not_valid"),
     ("whose key ends to be valid later", {"trust": _issuers({"not_before": _EARLIER, "not_after": _LATER})}, "verified"),
+    ("whose key is to end soon, and no witness is known", {"trust": {**_issuers({"not_after": _LATER}), **_NO_WITNESSES}}, "verified"),
+    ("whose key has ended, and no witness is known", {"trust": {**_issuers({"not_after": _LATER}), **_NO_WITNESSES}, "now": _LATER}, "unknown key_ended"),
+    ("whose key has ended, as witnesses saw it within the minute", {"trust": _issuers({"not_after": _LATER}), "now": _NEXT_DAY}, "verified"),
+    ("the same, by clocks that are right", {"trust": _issuers({"not_after": _LATER}), "now": _NEXT_DAY, "policy": {"skew_s": 0}}, "unknown key_ended"),
+    ("by clocks that are a second too little apart", {"trust": _issuers({"not_after": _LATER}), "now": _NEXT_DAY, "policy": {"skew_s": 19}}, "unknown key_ended"),
+    ("by clocks that are apart just enough", {"trust": _issuers({"not_after": _LATER}), "now": _NEXT_DAY, "policy": {"skew_s": 20}}, "verified"),
+    ("whose key has ended, with a witness of whom no quorum is asked", {"trust": {**_issuers({"not_after": _LATER}), "quorum": 0}, "now": _NEXT_DAY}, "verified"),
+    ("whose key has ended, and a witness is missing", {"trust": {**_witnessed(_W1, _W3, quorum=2), **_only({"not_after": _LATER})}, "now": _NEXT_DAY},
+     "unknown witness_quorum"),
+    ("whose key has ended, and who takes another judge",
+     {"trust": {**_issuers({"not_after": _LATER}), **_NO_WITNESSES}, "now": _NEXT_DAY, "policy": {"judges": []}}, "unknown key_ended"),
+    ("whose key has ended, after the certificate", {"trust": _issuers({"not_after": "2027-03-01T12:00:00Z"}), "now": "2027-03-01T12:00:00Z"}, "refuted expired"),
     ("who trusts another key, for another question", {"trust": _issuers({"public_key": _OTHER_PUBLIC}), "query": "x"}, "refuted query"),
     ("who trusts another key, for no question", {"trust": _issuers({"public_key": _OTHER_PUBLIC}), "query": None}, "unknown untrusted_issuer"),
 
@@ -101,6 +119,11 @@ SHOWN: Final[tuple[tuple[str, Mapping[str, Any], tuple[int, ...]], ...]] = (
     ("a least confidence that is met", {"minimum_confidence": "0.870000"}, ALL_SHOWN),
     ("one that is not", {"minimum_confidence": "0.870001"}, (0, 1)),
     ("the greatest", {"minimum_confidence": "1.000000"}, (0, 1)))
+
+UNLOGGED_VIEWS: Final[tuple[tuple[str, Mapping[str, Any], str], ...]] = (
+    ("whose key is to end soon", {"trust": _only({"not_after": _LATER}), "policy": {"require_log": False}}, "verified"),
+    ("whose key has ended", {"trust": _issuers({"not_after": _LATER}), "now": _LATER, "policy": {"require_log": False}}, "unknown key_ended"),
+    ("whose key has ended, and who asks for a receipt", {"trust": _issuers({"not_after": _LATER}), "now": _LATER}, "unknown no_receipt"))
 
 NODE_VIEWS: Final[tuple[tuple[str, Mapping[str, Any], str], ...]] = (
     ("who does not know the node", {"trust": keys.trust()}, "verified"),
@@ -182,7 +205,7 @@ POLICIES: Final[tuple[tuple[str, Any, bool], ...]] = (
 def views(certificates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Write all of it over the golden certificates."""
     asked = {case["case"]: {name: case[name] for name in ("trust", "policy", "query", "nonce", "now")} for case in certificates}
-    cases = [(OF, name, changes, outcome) for name, changes, outcome in VIEWS] + [(OF_NODE, name, changes, outcome) for name, changes, outcome in NODE_VIEWS]
+    cases = [(of, name, changes, outcome) for of, seen in ((OF, VIEWS), (OF_NODE, NODE_VIEWS), (OF_NO_LOG, UNLOGGED_VIEWS)) for name, changes, outcome in seen]
     return {
         "views": [_view(of, name, {**asked[of], "policy": {}, **changes}, outcome) for of, name, changes, outcome in cases],
         "shown": [{"case": name, "of": OF, "policy": policy, "shown": list(places)} for name, policy, places in SHOWN],

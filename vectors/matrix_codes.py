@@ -48,13 +48,17 @@ plain edit,swap                           /certificate/retrieval/embedder/**    
 node  edit                                /certificate/retrieval/merged_by                      free
 node  null                                /certificate/retrieval/merged_by                      retrieval
 *     delete                              /certificate/retrieval/indexes/*                      retrieval
-*     reorder,add,swap                    /certificate/retrieval/indexes                        free
+*     add                                 /certificate/retrieval/indexes                        retrieval
+*     reorder,swap                        /certificate/retrieval/indexes                        free
+node  null                                /certificate/retrieval/indexes/*/node_id              retrieval
 *     edit,null,swap                      /certificate/retrieval/indexes/*/*                    free
 plain swap                                /certificate/retrieval/indexes/*                      free
 node  delete                              /certificate/retrieval/failed/*                       free
 node  delete                              /certificate/retrieval/not_asked/*                    free
-node  reorder,add                         /certificate/retrieval/failed                         free
-node  reorder,add                         /certificate/retrieval/not_asked                      free
+node  reorder                             /certificate/retrieval/failed                         free
+node  reorder                             /certificate/retrieval/not_asked                      free
+node  add                                 /certificate/retrieval/failed                         retrieval
+node  add                                 /certificate/retrieval/not_asked                      retrieval
 node  edit                                /certificate/retrieval/failed/*/*                     free
 node  edit                                /certificate/retrieval/not_asked/*/*                  free
 *     edit,swap                           /certificate/retrieval/state                          hash
@@ -74,6 +78,10 @@ plain edit                                /certificate/retrieval/items/1/text   
 *     edit                                /certificate/retrieval/items/*/provenance/kind        schema
 *     null                                /certificate/retrieval/items/*/provenance/kind        schema
 *     null                                /certificate/retrieval/items/*/provenance/path        schema
+plain edit,null,swap                      /certificate/retrieval/items/0/provenance/start_line  retrieval
+plain null                                /certificate/retrieval/items/0/provenance/end_line    retrieval
+plain swap                                /certificate/retrieval/items/1/provenance/start_line  retrieval
+plain swap                                /certificate/retrieval/items/1/provenance/end_line    retrieval
 plain edit,null,swap                      /certificate/retrieval/items/*/provenance/**          free
 *     edit,swap                           /certificate/retrieval/items/*/*                      free
 

@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             logmonitor,
             logwitness,
             manage,
+            meshanswer,
             meshkey,
             meshquery,
             meshserve,

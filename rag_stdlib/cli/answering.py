@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import typer
 
@@ -23,23 +23,14 @@ if TYPE_CHECKING:
     from rag_stdlib.proof.pipeline import Pipeline
     from rag_stdlib.runtime import Runtime
 
-GeneratorName: TypeAlias = Literal["extractive", "openai", "ollama"]
+GeneratorName: TypeAlias = Literal["extractive", "openai", "ollama", "none"]
 JudgeName: TypeAlias = Literal["quotation", "nli", "none"]
 AlignmentName: TypeAlias = Literal["lexical", "embedder", "none"]
 StyleName: TypeAlias = Literal["quote", "write"]
 ClaimsName: TypeAlias = Literal["rules", "model", "whole"]
 
-GeneratorOption = Annotated[GeneratorName, typer.Option("--generator", metavar="NAME", help="extractive (copies sentences, offline), openai or ollama.")]
-ModelOption = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The chat model of openai or ollama.")]
-EndpointOption = Annotated[str | None, typer.Option("--endpoint", metavar="URL", help="Where it is served; otherwise the provider's own.")]
-StyleOption = Annotated[StyleName | None, typer.Option("--style", metavar="NAME", help="Have it quote the evidence, or write; quote unless the judge is nli.")]
-JudgeOption = Annotated[JudgeName, typer.Option("--judge", metavar="NAME", help="quotation (offline), nli (a model), or none, so that nothing is shown.")]
-JudgeModelOption = Annotated[str | None, typer.Option("--judge-model", metavar="FOLDER", help="The model of nli, a cross-encoder.")]
-JudgeHubOption = Annotated[str | None, typer.Option("--judge-hub", metavar="NAME", help="The same, of the Hugging Face hub: NAME or NAME@REVISION.")]
-ClaimsOption = Annotated[ClaimsName, typer.Option("--claims", metavar="NAME", help="rules (a claim a sentence), model (a claim a line) or whole.")]
-AlignmentOption = Annotated[AlignmentName, typer.Option("--alignment", metavar="NAME", help="lexical, embedder (the configured one, which then also finds the "
-                                                                                           "sentences to copy), or none.")]
-MinimumOption = Annotated[float, typer.Option("--minimum", metavar="X", min=0, max=1, help="Show no claim whose judgement is less sure.")]
+_LABELS: Final = ("quoted", "entailed")  # of the format's four those that are ever shown
+_MODELS: Final = ("openai", "ollama")
 
 
 @runtime_checkable
@@ -52,37 +43,53 @@ class _Closing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """The options; those that do not fit together are refused as usage."""
+    """The options, as commands take them (`rag_stdlib.cli.optiongroup`); those that do not fit together are refused as usage."""
 
-    generator: GeneratorName
-    model: str | None
-    endpoint: str | None
-    style: StyleName | None
-    judge: JudgeName
-    judge_model: str | None
-    judge_hub: str | None
-    claims: ClaimsName
-    alignment: AlignmentName
-    minimum: float
+    generator: Annotated[GeneratorName, typer.Option(
+        "--generator", metavar="NAME", help="extractive (copies sentences, offline), openai, ollama, or none (the best chunk as it is).")] = "extractive"
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="The chat model of openai or ollama.")] = None
+    endpoint: Annotated[str | None, typer.Option("--endpoint", metavar="URL", help="Where it is served; otherwise the provider's own.")] = None
+    style: Annotated[StyleName | None, typer.Option(
+        "--style", metavar="NAME", help="Have it quote the evidence, or write; quote unless the judge is nli.")] = None
+    claims: Annotated[ClaimsName, typer.Option(
+        "--claims", metavar="NAME", help="rules (a claim a sentence), model (a claim a line) or whole (one claim).")] = "rules"
+    alignment: Annotated[AlignmentName, typer.Option(
+        "--alignment", metavar="NAME", help="lexical, embedder (the configured one, which then also finds the sentences to copy), or none.")] = "lexical"
+    spans: Annotated[int, typer.Option("--spans", metavar="N", min=1, max=16, help="Judge a claim by at most so many pieces of text.")] = 3
+    judge: Annotated[JudgeName, typer.Option(
+        "--judge", metavar="NAME", help="quotation (offline), nli (a model), or none, so that nothing is shown.")] = "quotation"
+    judge_model: Annotated[str | None, typer.Option("--judge-model", metavar="FOLDER", help="The model of nli, a cross-encoder.")] = None
+    judge_hub: Annotated[str | None, typer.Option(
+        "--judge-hub", metavar="NAME", help="The same, of the Hugging Face hub: NAME or NAME@REVISION.")] = None
+    label: Annotated[list[str] | None, typer.Option(
+        "--label", metavar="LABEL", help="Show only claims with this label, quoted or entailed; may be repeated, otherwise both.")] = None
+    minimum: Annotated[float, typer.Option("--minimum", metavar="X", min=0, max=1, help="Show no claim whose judgement is less sure.")] = 0.5
 
     def __post_init__(self) -> None:
         """Look whether they fit together."""
-        if self.generator == "extractive":
+        if self.generator not in _MODELS:
             for option, value in (("--model", self.model), ("--endpoint", self.endpoint), ("--style", self.style)):
                 if value is not None:
                     raise typer.BadParameter("it is for the generators openai and ollama", param_hint=option)
         if (self.judge == "nli") != (self.judge_model is not None or self.judge_hub is not None) or None not in (self.judge_model, self.judge_hub):
             raise typer.BadParameter("nli takes one of --judge-model and --judge-hub, and no other judge takes one", param_hint="--judge")
         number(self.minimum, "--minimum")
+        for label in self.label or ():
+            if label not in _LABELS:
+                raise typer.BadParameter(f"{label!r} is not one of {', '.join(map(repr, _LABELS))}", param_hint="--label")
 
     @contextmanager
-    def pipeline(self, runtime: Runtime) -> Iterator[Pipeline]:
+    def pipeline(self, runtime: Runtime, lifetime_s: int | None = None) -> Iterator[Pipeline]:
         """Give the pipeline; nothing is opened yet, and at the end of the block the connections of a model are closed.
+
+        Args:
+            runtime: Has the embedder.
+            lifetime_s: How long its certificates are good; as long as the format's own, where it is not said.
 
         Raises:
             Failure: a part cannot work as it is configured.
         """
-        from rag_stdlib.proof.certificate import share
+        from rag_stdlib.proof.certificate import LABELS, LIFETIME_S, share
         from rag_stdlib.proof.pipeline import Pipeline
 
         embedder = _configured(runtime) if self.alignment == "embedder" else None
@@ -95,8 +102,10 @@ class Answering:
 
         generator = self._generator(embedder)
         try:
-            yield Pipeline(generator, self._judge(), decomposition=self.claims, alignment=self.alignment, embed=None if embedder is None else embed,
-                           minimum_confidence=share(self.minimum))
+            yield Pipeline(
+                generator, self._judge(), decomposition=self.claims, alignment=self.alignment, embed=None if embedder is None else embed, spans=self.spans,
+                labels=LABELS if self.label is None else tuple(dict.fromkeys(self.label)), minimum_confidence=share(self.minimum),
+                lifetime_s=LIFETIME_S if lifetime_s is None else lifetime_s)
         finally:
             if isinstance(generator, _Closing):
                 generator.close()
@@ -104,8 +113,8 @@ class Answering:
     def _generator(self, embedder: Embedder | None) -> Generator:
         from rag_stdlib.proof.generators import ChatSettings, make_generator
 
-        if self.generator == "extractive":
-            return make_generator(embedder=embedder)
+        if self.generator == "extractive" or self.generator == "none":  # noqa: PLR1714 - which tells the type checker what is left
+            return make_generator(self.generator, embedder=embedder)
         key = os.environ.get(OPENAI_VARIABLE) if self.generator == "openai" else None
         if not key and replayed():
             key = "none"  # the trace answers

@@ -84,7 +84,7 @@ class _Stage:
         from rag_stdlib.proof.attacks.attack import ANOTHER_QUESTION
         from rag_stdlib.proof.verify import verify
 
-        query = {"asked": self.query, "another": ANOTHER_QUESTION, "nothing": None}[asked]
+        query = {"asked": self.query, "another": ANOTHER_QUESTION}[asked]
         nonce = self.scene.envelope["certificate"]["query"]["nonce"]  # whoever asked knows what he sent
         verdict = verify(data, self.scene.trust, self.scene.policy, query, now=self.now, nonce=nonce)
         return verdict.outcome, getattr(verdict, "code", "")
@@ -130,9 +130,9 @@ def _insider(stage: _Stage, signer: NoteSigner, keys: str, node_key: str | None)
         return Receipt(0, (), sign_note(text, [signer], int(time.time()))).to_bytes().decode()
 
     said = stage.scene.envelope["certificate"]["issuer"]
-    key = next((one for one in load_issuer_keys(keys).keys if one.key_id == said["key_id"]), None)
-    if key is None:
-        raise CommandError(f"{keys!r} does not hold the key that signed the certificate")
+    key = load_issuer_keys(keys).signing
+    if key.key_id != said["key_id"]:
+        raise CommandError(f"{keys!r} does not hold the key that signed the certificate; give the file whose last key did, or a certificate by that key")
     if (said["node_id"] is None) != (node_key is None):
         needed = "was signed by a mesh node as well; give its key by --node-key" if node_key is None else "names no mesh node; leave --node-key out"
         raise CommandError(f"the certificate {needed}")

@@ -18,10 +18,10 @@ def lines_of(text: str, width: int) -> Iterator[str]:
         yield text[start:end].rstrip(" ")
 
 
-def show_block(text: str, *codes: int) -> None:
-    """Show a text on as many lines as it takes, cleaned, and styled by SGR codes."""
+def show_block(text: str, *codes: int, safe: bool = False) -> None:
+    """Show a text on as many lines as it takes, cleaned unless it is `safe` already, and styled by SGR codes."""
     for line in text.rstrip("\n").split("\n"):
-        said = clean(line)
+        said = line if safe else clean(line)
         indent = " " * (len(said) - len(said.lstrip(" ")))
         for part in list(lines_of(said.lstrip(" "), columns() - len(indent))) or [""]:
             show(f"{indent if part else ''}{styled(part, *codes) if codes else part}")

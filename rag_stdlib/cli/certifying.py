@@ -1,25 +1,24 @@
-"""How `rag answer` certifies: signed by an issuer's keys, logged, cosigned, and held to its own verification before it is written."""
+"""How `rag answer` certifies: signed by an issuer's keys, written, logged, and written again with the receipt."""
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Mapping
-from contextlib import ExitStack
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError
-from rag_stdlib.cli.keys import trusting
-from rag_stdlib.cli.logged import Witnesses, receipt_of
-from rag_stdlib.cli.newfile import new_file
+from rag_stdlib.cli.frame import CommandError, Stopped, note, replayed
+from rag_stdlib.cli.logged import Witnesses
+from rag_stdlib.cli.newfile import NewFile, new_file
 from rag_stdlib.cli.verdictwords import MEANINGS
+from rag_stdlib.errors import Failure
 
 if TYPE_CHECKING:
-    from rag_stdlib.proof.issuerkeys import IssuerKeys
-    from rag_stdlib.proof.log.logkeys import LogKeys
+    from rag_stdlib.proof.issuing import LogFile
     from rag_stdlib.proof.pipeline import Pipeline, Retrieve
 
 CertificateOption = Annotated[str | None, typer.Option("--certificate", metavar="FILE", help="Write a certificate of the answer to this new file.")]
@@ -64,65 +63,75 @@ class Certifying:
     def certificate(self, question: str, retrieve: Retrieve, pipeline: Pipeline) -> dict[str, Any]:
         """Answer a question, and write the certificate; return the envelope.
 
+        It is in its file before it is logged, and gets its receipt afterwards, so that no entry of the log is without its certificate.
+
         Raises:
-            CommandError: it cannot be written, or is refuted by its own verification.
+            CommandError: it cannot be written, is refuted by its own verification, or stays without a receipt.
             Failure: what answering fails with.
             LogError: keys or log cannot be used.
+            Stopped: Ctrl-C came while it was logged.
         """
         from rag_stdlib.keyfile import load_key
         from rag_stdlib.proof.certificate import to_bytes
         from rag_stdlib.proof.issuerkeys import load_issuer_keys
         from rag_stdlib.proof.issuing import Issuer, answer
-        from rag_stdlib.proof.log.logkeys import load_keys
 
         assert self.file is not None and self.keys is not None  # noqa: S101, PT018 - it was looked at
         keys = load_issuer_keys(self.keys)
-        log_keys = None if self.log_keys is None else load_keys(self.log_keys)
-        if log_keys is not None:
-            self.witnesses.pinned(log_keys.name)  # refused before anything is asked
-        node_key = None if self.node_key is None else load_key(self.node_key)
         with ExitStack() as block:
-            put = block.enter_context(new_file(self.file, force=self.force))
-            envelope = answer(question, retrieve, pipeline, Issuer(keys, node_key=node_key), nonce=self.nonce)
-            _hold(envelope, question, keys, None)
-            if log_keys is not None:
-                envelope = {**envelope, "receipt": self._receipt(envelope, log_keys)}
-                _hold(envelope, question, keys, log_keys)
-            put(to_bytes(envelope))
-        return envelope
+            log = block.enter_context(self._opened())
+            issuer = Issuer(keys, log, None if self.node_key is None else load_key(self.node_key))
+            file = block.enter_context(new_file(self.file, force=self.force))
+            block.enter_context(self._told(file))
+            return answer(question, retrieve, pipeline, issuer, nonce=self.nonce, keep=lambda envelope: file.write(to_bytes(envelope)))
 
-    def _receipt(self, envelope: Mapping[str, Any], log_keys: LogKeys) -> str:
-        """Have an envelope logged; a replay gets the recorded receipt, and the log is not touched."""
-        from rag_stdlib.proof.certificate import entry_of
-        from rag_stdlib.proof.recording import recorded
+    @contextmanager
+    def _opened(self) -> Iterator[LogFile | None]:
+        """Give the log; what cannot be used of it is refused before anything is asked. A replay has no need of it."""
+        from rag_stdlib.proof.issuing import LogFile
+        from rag_stdlib.proof.log.logkeys import load_keys
 
-        entry = entry_of(envelope)
-        return recorded("rag_log_append", [log_keys.name, hashlib.sha256(entry).hexdigest()], lambda: self._appended(entry, log_keys))
+        if self.log is None or self.log_keys is None:
+            yield None
+            return
+        with LogFile(self.log, load_keys(self.log_keys), self.witnesses.cosigned) as log:
+            if not replayed():
+                self.witnesses.pinned(log.origin)
+                log.open()
+            yield log
 
-    def _appended(self, entry: bytes, log_keys: LogKeys) -> str:
-        from rag_stdlib.proof.log.store import Log
+    @contextmanager
+    def _told(self, file: NewFile) -> Iterator[None]:
+        """Say of what goes wrong where the certificate is: in its file, from the moment on that it may be in the log."""
+        from rag_stdlib.proof.issuing import NotHeld
+        from rag_stdlib.proof.log.errors import LogError
+        from replay.errors import ReplayError
 
-        assert self.log is not None  # noqa: S101 - it was looked at
-        with Log(self.log, log_keys) as log:
-            receipt = log.append(entry)
-            checkpoint = self.witnesses.cosigned(log)
-            return receipt.to_bytes().decode() if checkpoint is None else receipt_of(log, receipt.index, checkpoint)
+        try:
+            yield
+        except NotHeld as error:
+            what = "the certificate that was made does not hold, and is not written"
+            if file.is_there:
+                what = "the certificate does not hold with the receipt that it was given"
+            where = self._where() if file.is_there else "see to the clock and the keys"
+            raise CommandError(f"{what}: {MEANINGS[error.code]}; {where}", code=error.code) from None
+        except (KeyboardInterrupt, Exception) as error:
+            if self.log is None or not file.is_there or (isinstance(error, ReplayError) and replayed()):
+                raise
+            match error:
+                case KeyboardInterrupt():
+                    raise Stopped(self._where()) from None
+                case LogError():
+                    words, code = error.words, error.code
+                case CommandError():
+                    words, code = error.error, error.code
+                case Failure():
+                    words, code = str(error.error), error.error.code
+                case _:
+                    note(self._where())
+                    raise
+            raise CommandError(f"{words}; {self._where()}", code=code) from None
 
-
-def _hold(envelope: Mapping[str, Any], question: str, keys: IssuerKeys, log_keys: LogKeys | None) -> None:
-    """Verify what was issued as somebody who trusts its issuer would, at the time that it says."""
-    from rag_stdlib.proof.certificate import to_bytes
-    from rag_stdlib.proof.format import read_time
-    from rag_stdlib.proof.policy import Policy
-    from rag_stdlib.proof.trust import Trust
-    from rag_stdlib.proof.verdicts import Verified
-    from rag_stdlib.proof.verify import verify
-
-    body = envelope["certificate"]
-    issued = read_time(body["issued_at"])
-    assert issued is not None  # noqa: S101 - it was made
-    trust = Trust.from_json(trusting([keys] if log_keys is None else [keys, log_keys]))
-    verdict = verify(to_bytes(envelope), trust, Policy(require_log=log_keys is not None), question, now=issued, nonce=body["query"]["nonce"])
-    if not isinstance(verdict, Verified):
-        raise CommandError(f"the certificate that was made does not hold, and is not written: {MEANINGS[verdict.code]}; see to the clock and the keys",
-                           code=verdict.code)
+    def _where(self) -> str:
+        log, file, keys = (shlex.quote(str(name)) for name in (self.log, self.file, self.log_keys))
+        return f"the certificate is in {self.file!r} without a receipt, and rag log append {log} {file} --keys {keys} logs it"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -26,6 +27,7 @@ KeyFile = Annotated[str, typer.Argument(metavar="FILE", help="The file of the ke
 _KINDS: Final[Mapping[int, str]] = {1: "Ed25519, signs", 4: "Ed25519, cosigns", 6: "ML-DSA-44, cosigns"}
 _DAY_S: Final = 86_400
 _LONGEST_DAYS: Final = 36_500
+_COPIES: Final = "a secret was taken out of the file; copies of the file from before still hold it, so destroy them"
 
 
 @command("new", "Make a key of an issuer, a log or a witness.", group=chains)
@@ -40,6 +42,7 @@ def new(
 
     Who has the file can sign in this name; who loses it needs another name, or a rotation in time.
     """
+    from rag_stdlib.proof.issuerkeys import new_issuer_keys
     from rag_stdlib.proof.log.logkeys import LOG_KINDS, WITNESS_KINDS, new_keys
 
     given = [each for each in (name, log, witness) if each is not None]
@@ -48,42 +51,49 @@ def new(
     if clean(given[0]) != given[0] or not given[0].strip():
         raise typer.BadParameter(f"{given[0]!r} is no name that a terminal can show", param_hint="NAME")
     made: Keys
-    with proof_errors():
+    with proof_errors(), _fit():
         if name is not None:
-            made = _new_issuer(file, name)
+            made = new_issuer_keys(file, name, datetime.now(timezone.utc))
         else:
             made = new_keys(file, given[0], LOG_KINDS if log is not None else WITNESS_KINDS)
     note(f"made {file!r}; keep it to yourself, and keep a copy in a safe place")
     _show(made)
 
 
-def _new_issuer(file: str, name: str) -> IssuerKeys:
-    from rag_stdlib.proof.issuerkeys import new_issuer_keys
+@contextmanager
+def _fit() -> Iterator[None]:
+    """End the command with one line for a name or a time that an issuer's keys cannot have."""
+    from rag_stdlib.proof.log.errors import LogError
 
     try:
-        return new_issuer_keys(file, name, datetime.now(timezone.utc))
+        yield
+    except LogError:  # some are values as well, and have a code to be told
+        raise
     except ValueError as error:
-        raise CommandError(f"{error}; choose another name") from None
+        raise CommandError(str(error)) from None
 
 
 @command("rotate", "Add a key that signs from now on.", group=chains)
 def rotate(
     file: KeyFile,
-    overlap: Annotated[float | None, typer.Option("--overlap", metavar="DAYS", min=0, max=_LONGEST_DAYS, help="For an issuer: how long the key before stays valid, "
-                                                                                                         "7 days otherwise.")] = None,
+    overlap: Annotated[float | None, typer.Option(
+        "--overlap", metavar="DAYS", min=0, max=_LONGEST_DAYS,
+        help="For an issuer: until when what the key before issued verifies without witnesses; 90 days otherwise, as long as certificates last.")] = None,
 ) -> None:
-    """Add a key that signs from now on, and show all: give the public halves to those who verify before the old key ends.
+    """Add a key that signs from now on, and show all: give the new public halves soon to those who verify.
 
-    The old key of an issuer is valid until the overlap is over. Those of a log or a witness sign together with the new ones until rag keys retire ends them.
+    An issuer's key from before signs no more, and its secret is taken out of the file. What it issued verifies until the overlap is over, and after that only
+    where witnesses had cosigned in time. Old keys of a log or a witness sign together with the new ones until rag keys retire ends them.
     """
     from rag_stdlib.proof.issuerkeys import OVERLAP_S, IssuerKeys, rotate_issuer_keys
     from rag_stdlib.proof.log.logkeys import rotate as rotate_log_keys
 
     made: Keys
     days = number(overlap, "--overlap")
-    with proof_errors():
+    with proof_errors(), _fit():
         if isinstance(held_in(file), IssuerKeys):
             made = rotate_issuer_keys(file, datetime.now(timezone.utc), OVERLAP_S if days is None else round(days * _DAY_S))
+            note(_COPIES)
         elif days is not None:
             raise typer.BadParameter("it is for keys of issuers; old keys of logs and witnesses sign until rag keys retire", param_hint="--overlap")
         else:
@@ -91,19 +101,33 @@ def rotate(
     _show(made)
 
 
-@command("retire", "End the use of a key of a log or a witness.", group=chains)
+@command("retire", "End the use of a key.", group=chains)
 def retire(
     file: KeyFile,
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, eight hex digits, as rag keys show prints it.")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The key's id, as rag keys show prints it; of an issuer's, the first eight digits will do.")],
+    compromised: Annotated[bool, typer.Option("--compromised", help="The key got into other hands: forget it, so that trust files written from now on do not list it. "
+                                                                    "What it alone has signed does not verify by them any more.")] = False,
 ) -> None:
-    """End the use of a key of a log or a witness, once clients know the new one: it signs no more, and its secret is taken out of the file."""
-    from rag_stdlib.proof.issuerkeys import IssuerKeys
+    """End the use of a key, once those who verify know the one that took its place.
+
+    A key of a log or a witness signs no more, and its secret is taken out of the file; trust files go on listing it, for what it has signed. A key of an issuer
+    that rag keys rotate has superseded ends now rather than with the overlap: what it issued verifies only where witnesses had cosigned by now.
+    """
+    from rag_stdlib.proof.issuerkeys import IssuerKeys, retire_issuer_key
     from rag_stdlib.proof.log.logkeys import retire as retire_key
 
-    with proof_errors():
-        if isinstance(held_in(file), IssuerKeys):
-            raise CommandError(f"{file!r} holds keys of an issuer, which end by themselves when the overlap of rag keys rotate is over")
-        _show(retire_key(file, key_id))
+    made: Keys
+    with proof_errors(), _fit():
+        held = held_in(file)
+        if isinstance(held, IssuerKeys):
+            made = retire_issuer_key(file, key_id, datetime.now(timezone.utc), compromised=compromised)
+        else:
+            made = retire_key(file, key_id, compromised=compromised)
+            if len(made.signers) < len(held.signers):
+                note(_COPIES)
+    if compromised:
+        note("give a new trust file to all who verify: by the one that they have, the key is still good")
+    _show(made)
 
 
 @command("show", "Show public keys, or write a trust file.", group=chains)
@@ -113,7 +137,8 @@ def show_(
 ) -> None:
     """Show the public halves of keys, and since when and until when they are valid. No secret is ever shown.
 
-    With --trust the keys of all files make one trust file, in which every witness has to have cosigned: lower its quorum to ask for fewer.
+    With --trust the keys of all files make one trust file, in which every witness has to have cosigned: lower its quorum to ask for fewer. It lists retired
+    keys too, for what they have signed.
     """
     with proof_errors():
         held = [held_in(file) for file in files]
@@ -159,7 +184,7 @@ def trusting(held: list[Keys]) -> dict[str, Any]:
 
 
 def _texts(keys: LogKeys) -> list[str]:
-    return [key.text() for key in keys.signing]
+    return [key.text() for key in keys.trusted]
 
 
 def is_witness(keys: LogKeys) -> bool:

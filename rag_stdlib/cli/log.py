@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rag_stdlib.cli.frame import INT_MAX, AsJson, CommandError, command, group, show_json
-from rag_stdlib.cli.logged import Witnesses, WitnessTrust, WitnessUrls, cosigners, open_log, receipt_of, size_of
+from rag_stdlib.cli.logged import (
+    Witnesses,
+    WitnessTrust,
+    WitnessUrls,
+    cosigners,
+    open_log,
+    places_in,
+    receipt_of,
+    size_of,
+)
 from rag_stdlib.cli.prooffiles import STREAM, proof_errors, read_bytes, read_envelope
 from rag_stdlib.cli.terminal import clean, clean_block, show
 from rag_stdlib.cli.tracing import check_target, write_file
@@ -60,7 +69,8 @@ def append(
 ) -> None:
     """Append certificates to a log, all or none, and write the receipt into each file.
 
-    A certificate that this log has already is not appended again; it gets a new receipt where witnesses have cosigned since.
+    A certificate that this log has already, with its receipt or without, is not appended again; it gets a new receipt where it has none, or where witnesses
+    have cosigned since.
     """
     asked = Witnesses(tuple(witness or ()), trust)
     with proof_errors():
@@ -135,6 +145,8 @@ def _place_of(log: Log, given: _Given) -> int | None:
 
 def _appended(log: Log, given: list[_Given], asked: Witnesses) -> list[_Logged]:
     places = [_place_of(log, each) for each in given]
+    lost = places_in(log, [each.entry for each, place in zip(given, places, strict=True) if place is None and each.envelope])
+    places = [lost.get(each.entry) if place is None else place for each, place in zip(given, places, strict=True)]
     fresh = [each.entry for each, place in zip(given, places, strict=True) if place is None]
     positions = iter(log.append_many(fresh).positions if fresh else ())
     indexes = [next(positions) if place is None else place for place in places]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,6 +23,7 @@ WitnessUrls = Annotated[list[str] | None, typer.Option(
 WitnessTrust = Annotated[str | None, typer.Option("--trust", metavar="FILE", help="The trust file that holds the witnesses' keys; for --witness.")]
 
 _ROUNDS: Final = 3  # the log may grow while one witness after the other is asked
+_AT_ONCE: Final = 4_096  # hashes that are read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,20 @@ def open_log(path: str, keys: str | None = None) -> Log:
 def receipt_of(log: Log, position: int, checkpoint: bytes | None = None) -> str:
     """Write the receipt of an entry, under a checkpoint of the log or its last one."""
     return log.receipt(position, checkpoint).to_bytes().decode()
+
+
+def places_in(log: Log, entries: Sequence[bytes]) -> Mapping[bytes, int]:
+    """Find those entries that a log has already, each at its first place; it reads the hashes of all, unless none is asked for."""
+    from rag_stdlib.proof.log.merkle import leaf_hash
+
+    wanted = {leaf_hash(entry): entry for entry in entries}
+    found: dict[bytes, int] = {}
+    size = log.size if wanted else 0
+    for start in range(0, size, _AT_ONCE):
+        for place, leaf in enumerate(log.hashes(0, start, min(_AT_ONCE, size - start)), start):
+            if leaf in wanted:
+                found.setdefault(wanted[leaf], place)
+    return found
 
 
 @contextmanager

@@ -25,6 +25,7 @@ UNREADABLE: Final = 3
 
 _LONGEST_S: Final = 86_400.0
 _NAMED: Final = 20  # places that are named in a line
+_MADE: Final = {True: "made in one way", False: "made in different ways: another model, judge, limit or policy"}
 
 
 @command("monitor", "Look through a log for what does not fit.", group=logs)
@@ -39,6 +40,9 @@ def monitor(
     as_json: AsJson = False,
 ) -> None:
     """Read what is new in a log, and report two answers to one question over one state of an index, and a log that drops, changes or forks what it has shown.
+
+    Two answers are a question to the issuer: a model may answer twice differently. Of a log only `forked` is proven, by what it signed itself; for the rest,
+    whoever serves it may be at fault.
 
     Exit codes: 0 all that was read fits together; 1 it does not; 3 the log could not be read or verified.
     """
@@ -117,7 +121,7 @@ def _show(report: Report, made: Monitor, source: Source) -> None:
     show(f"read       {entries(report.size)}, {report.new:,} new")
     for conflict in report.conflicts:
         who = f" by the issuer's key {issuer}" if (issuer := _issuer(conflict, source, report.size)) else ""
-        show(f"{styled('conflict', 1, 31)}   entries {conflict.first} and {conflict.second}: two answers{who} to one question over one state of an index")
+        show(f"{styled('conflict', 1, 31)}   entries {conflict.first} and {conflict.second}: two answers{who} to one question over one state of an index, {_MADE[conflict.same_setup]}")
     if report.unreadable:
         places = ", ".join(map(str, report.unreadable[:_NAMED]))
         show(f"passed by  {plural(len(report.unreadable), 'new entries') if len(report.unreadable) != 1 else '1 new entry'} of no certificate: {places}"
@@ -142,7 +146,7 @@ def _issuer(conflict: Conflict, source: Source, size: int) -> str | None:
 
 
 def _conflict(conflict: Conflict, source: Source, size: int) -> dict[str, Any]:
-    return {"first": conflict.first, "second": conflict.second, "issuer_key_id": _issuer(conflict, source, size)}
+    return {"first": conflict.first, "second": conflict.second, "same_setup": conflict.same_setup, "issuer_key_id": _issuer(conflict, source, size)}
 
 
 def _alarm(alarm: Alarm) -> dict[str, Any]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sized
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.meshnode import MeshNode
+from rag_stdlib.cli.meshnode import KeyFile, MeshNode, Org, fit_org, node_of
+from rag_stdlib.cli.optiongroup import ModeOption
+from rag_stdlib.config import Config
+from rag_stdlib.runtime import Runtime
 
 if TYPE_CHECKING:
     from rag_stdlib.mesh.federation.payloads import Embedding
@@ -19,8 +23,57 @@ if TYPE_CHECKING:
 Listen = Annotated[float, typer.Option("--listen", metavar="S", min=0, max=3_600, help="Wait so many seconds at most for shards to publish what they hold, "
                                                                                       "for peers that do not tell it when asked.")]
 
+_LONGEST_MS: Final = 86_400_000
 _LOOK_S: Final = 0.2
 _LEARN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How to ask the shards of an organisation: options, as commands take them (`rag_stdlib.cli.optiongroup`)."""
+
+    mode: ModeOption = None
+    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Only documents with this topic; may be repeated. Shards that have none such are not asked.")] = None
+    timeout: Annotated[int | None, typer.Option(metavar="MS", min=1, max=_LONGEST_MS, help="Milliseconds for the question; otherwise as configured.")] = None
+    listen: Listen = 0.0
+    key: KeyFile = None
+    org: Org = None
+
+    def __post_init__(self) -> None:
+        """Refuse as usage what no node could ask for."""
+        fit_org(self.org)
+        if not all(each.strip() for each in self.topic or ()):
+            raise typer.BadParameter("a topic is not blank", param_hint="--topic")
+
+    def node(self, config: Config) -> MeshNode:
+        """Return the node that asks; it fails as `node_of`."""
+        return node_of(config, key=self.key, org=self.org)
+
+    @asynccontextmanager
+    async def federation(self, runtime: Runtime, node: MeshNode, text: str) -> AsyncIterator[tuple[Federation, dict[str, Any]]]:
+        """Link a node, and give the federation, and what `search` takes for a text beside it and the number of hits.
+
+        Raises:
+            CallError: as `asking` and `serving_nodes`.
+            Failure: what the embedder fails with.
+        """
+        from rag_stdlib.mesh.federation.indexshard import embedding_of
+        from rag_stdlib.mesh.federation.searching import query_vector
+
+        embedding = await asyncio.to_thread(embedding_of, runtime)
+        mode = self.mode or runtime.mode
+        vector = None if mode == "lexical" else await asyncio.to_thread(query_vector, runtime, text)
+        async with asking(node, embedding) as (_, federation):
+            if self.listen:
+                await serving_nodes(federation, self.listen)
+            yield federation, {"mode": mode, "vector": vector, "topics": self.topic or (), "timeout_ms": self.timeout}
+
+
+def silence(answered: Sized, failed: Sized, not_asked: Sized, org: str) -> tuple[str, str] | None:
+    """Say why there is no answer, as a code and words, where nobody answered and nobody was passed by; None where there is one."""
+    if answered or not_asked:
+        return None
+    return ("no_answer", "no shard answered") if failed else ("no_shards", f"no node serves a shard of {org}")
 
 
 @asynccontextmanager

@@ -103,6 +103,7 @@ def node_of(config: Config, *, key: str | None = None, org: str | None = None) -
     from rag_stdlib.keyfile import load_key
     from rag_stdlib.mesh.macula_library import library
 
+    fit_org(org)
     library()
     mesh = config.mesh
     key_file, name = mesh.key if key is None else key, mesh.org if org is None else org
@@ -114,13 +115,17 @@ def node_of(config: Config, *, key: str | None = None, org: str | None = None) -
         _missing(config, 'realm; add realm = "NAME", the name of the realm')
     if name is None:
         _missing(config, 'org; add org = "NAME", the organisation, or "~" for the node\'s own namespace, or give --org')
-    if org is not None and org_problem(org):
-        raise typer.BadParameter(f"{org!r}: {org_problem(org)}", param_hint="--org")
     loaded = load_key(key_file, mesh.profile)
     realm_key = None if mesh.realm_key is None else _realm_key(mesh.realm_key, mesh)
     if realm_key is None and not name.startswith(OWN):
         _missing(config, f"realm_key, which vouches for the nodes of {name!r}; add realm_key = \"realm.key\", the file of the realm's public key")
     return MeshNode(mesh, loaded, key_file, mesh.realm, realm_key, _namespace(name, loaded))
+
+
+def fit_org(org: str | None) -> None:
+    """Refuse what --org says, as usage, where it is no organisation."""
+    if org is not None and org_problem(org):
+        raise typer.BadParameter(f"{org!r}: {org_problem(org)}", param_hint="--org")
 
 
 def _namespace(org: str, key: NodeKey) -> str:

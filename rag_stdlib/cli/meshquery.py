@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from rag_stdlib.cli.frame import AsJson, CommandError, command, note, require, runtime_of, show_json
-from rag_stdlib.cli.meshask import Listen, asking, serving_nodes
-from rag_stdlib.cli.meshnode import DIGITS, KeyFile, MeshNode, Org, mesh_errors, meshes, node_of, short
+from rag_stdlib.cli.meshask import Asking, silence
+from rag_stdlib.cli.meshnode import DIGITS, MeshNode, mesh_errors, meshes, short
+from rag_stdlib.cli.optiongroup import grouped
 from rag_stdlib.cli.snippet import snippet
 from rag_stdlib.cli.terminal import cells, clean, plural, show, styled
 from rag_stdlib.contract import loose
@@ -30,22 +31,18 @@ if TYPE_CHECKING:
 _INDENT: Final = "   "
 _LEAST_COLUMNS: Final = 20
 _MOST_COLUMNS: Final = 100
-_LONGEST_MS: Final = 86_400_000
 _LABEL_COLUMNS: Final = 20
 _NUMBER_COLUMNS: Final = 6
 
 
 @command("query", "Ask all shards of the organisation.", group=meshes)
+@grouped
 def query(
     context: typer.Context,
     words: Annotated[list[str], typer.Argument(metavar="QUERY...", help="Any words; nothing in them is syntax. Put -- before words that begin with a dash.")],
+    *,
     limit: Annotated[int, typer.Option("-n", "-k", "--limit", metavar="N", min=1, max=1_000, help="At most so many hits.")] = 10,
-    mode: Annotated[Mode | None, typer.Option(metavar="MODE", help="hybrid, vector or lexical; otherwise as configured.")] = None,
-    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Only documents with this topic; may be repeated. Shards that have none such are not asked.")] = None,
-    timeout: Annotated[int | None, typer.Option(metavar="MS", min=1, max=_LONGEST_MS, help="Milliseconds for the question; otherwise as configured.")] = None,
-    listen: Listen = 0.0,
-    key: KeyFile = None,
-    org: Org = None,
+    asking: Asking,
     as_json: AsJson = False,
 ) -> None:
     """Ask every shard of the organisation, merge what they find as if it were one index, and show which shards answered, and which did not and why.
@@ -56,37 +53,30 @@ def query(
     if not text.strip():
         raise typer.BadParameter("a question is not blank", param_hint="QUERY")
     check_text("query", text, MAX_QUERY_BYTES)
-    if not all(each.strip() for each in topic or ()):
-        raise typer.BadParameter("a topic is not blank", param_hint="--topic")
     with runtime_of(context) as runtime:
         require(runtime, RAG_READ, "rag mesh query")
-        node = node_of(runtime.config, key=key, org=org)
+        mode, node = asking.mode or runtime.mode, asking.node(runtime.config)
         with node.asking() as asker, mesh_errors():
-            found, labels, took_ms = asyncio.run(_found(runtime, asker, text, mode or runtime.mode, topic or (), limit, timeout, listen))
+            found, labels, took_ms = asyncio.run(_found(runtime, asker, text, asking, limit))
     if as_json:
         show_json(_plain(found, labels, took_ms))
     else:
-        _show_hits(found.hits, text, mode or runtime.mode)
+        _show_hits(found.hits, text, mode)
         if not found.hits and (found.answered or found.not_asked):
             note("no hits")
         _show_shards(found, labels, took_ms)
-    if not found.answered and not found.not_asked:
-        raise CommandError("no shard answered" if found.failed else f"no node serves a shard of {node.org}", code="no_answer" if found.failed else "no_shards")
+    nobody = silence(found.answered, found.failed, found.not_asked, node.org)
+    if nobody is not None:
+        raise CommandError(nobody[1], code=nobody[0])
 
 
-async def _found(runtime: Runtime, node: MeshNode, text: str, mode: Mode, topics: Sequence[str], limit: int, timeout_ms: int | None,
-                 listen_s: float) -> tuple[FederatedAnswer, dict[str, str], float]:
+async def _found(runtime: Runtime, node: MeshNode, text: str, asking: Asking, limit: int) -> tuple[FederatedAnswer, dict[str, str], float]:
     """Ask; return what was found, the shards' own names by node id, and the milliseconds that the question took."""
-    from rag_stdlib.mesh.federation.indexshard import embedding_of
-    from rag_stdlib.mesh.federation.searching import query_vector, search
+    from rag_stdlib.mesh.federation.searching import search
 
-    embedding = await asyncio.to_thread(embedding_of, runtime)
-    vector = None if mode == "lexical" else await asyncio.to_thread(query_vector, runtime, text)
-    async with asking(node, embedding) as (_, federation):
-        if listen_s:
-            await serving_nodes(federation, listen_s)
+    async with asking.federation(runtime, node, text) as (federation, how):
         began = time.monotonic()
-        found = await search(federation, text, mode=mode, vector=vector, topics=topics, top_k=limit, timeout_ms=timeout_ms)
+        found = await search(federation, text, top_k=limit, **how)
         return found, _labels(federation, found), (time.monotonic() - began) * 1_000
 
 

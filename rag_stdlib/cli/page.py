@@ -12,7 +12,7 @@ _ORDER: Final[dict[str, tuple[str, ...]]] = {
             "log", "attack", "doctor", "record", "replay", "test", "trace"),
     "corpus": ("add", "sync", "status", "describe", "hash", "sign", "verify"),
     "shard": ("split", "of"),
-    "mesh": ("key", "serve", "query", "status", "providers"),
+    "mesh": ("key", "serve", "query", "answer", "status", "providers"),
     "keys": ("new", "rotate", "retire", "show"),
     "log": ("new", "append", "checkpoint", "prove", "check", "tiles", "witness", "monitor"),
     "trace": ("list", "show", "verify", "seal", "diff", "export-otel"),

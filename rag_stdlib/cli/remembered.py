@@ -59,7 +59,13 @@ def compare(folder: str, log: PinnedLog, checkpoint: bytes, place: str | None) -
 
 
 def _compare_both(memory: Memory, log: PinnedLog, checkpoint: bytes, shown: _Shown) -> None:
-    memory.current(log, shown.checkpoint(), shown.prove)
+    from rag_stdlib.proof.log.errors import ProofError
+
+    try:
+        memory.current(log, shown.checkpoint(), shown.prove)
+    except (_NotShownError, ProofError):
+        memory.older(log, checkpoint, shown.prove)  # whoever shows nothing of use must not hide what the receipt alone proves
+        raise
     memory.older(log, checkpoint, shown.prove)
 
 
@@ -85,7 +91,7 @@ class _Shown:
 
     def prove(self, old_size: int, new_size: int) -> Sequence[bytes]:
         with _told():
-            return self._log.consistency_path(old_size, new_size)
+            return self._log.comparison_path(old_size, new_size)
 
 
 @contextmanager

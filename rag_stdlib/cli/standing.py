@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,9 +53,7 @@ def heard(tell: Callable[[], object]) -> Iterator[None]:
     def hear(number: int, _frame: FrameType | None) -> None:
         nonlocal is_told
         if is_told:
-            say("rag: stopped")
-            sys.stdout.flush()
-            os._exit(128 + number)
+            _end(number)
         is_told = True
         tell()
 
@@ -65,6 +63,17 @@ def heard(tell: Callable[[], object]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end(number: int) -> None:
+    """End the process at once, whatever it is in the middle of; what was shown is sent out, if it can be."""
+    try:
+        signal.signal(number, signal.SIG_DFL)  # a third one ends it where these two wait for someone
+        with suppress(Exception):  # a stream that is written to just now cannot be written to in here
+            say("rag: stopped")
+        sys.stdout.flush()
+    finally:
+        os._exit(128 + number)
 
 
 @contextmanager

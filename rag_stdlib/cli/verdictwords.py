@@ -12,7 +12,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "malformed_json": "it is no JSON that every reader takes for the same",
     "schema": "a part is missing, unknown, or not of its form",
     "unsupported_schema": "it is no certificate of a version that is known here",
-    "time": "it ends before it begins",
+    "time": "it ends before it begins, or is good for longer than any certificate",
     "untrusted_issuer": "no issuer that is trusted has the key that it names",
     "issuer": "it bears another name than the trusted issuer whose key it names",
     "key_not_valid": "the issuer's key was not valid when it says that it was issued",
@@ -41,6 +41,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "cosignature": "a witness's signature under the checkpoint does not hold",
     "inclusion": "the log has another entry at the place that the receipt names",
     "witness_quorum": "fewer witnesses have cosigned the checkpoint than are asked for",
+    "key_ended": "its issuer's key has come to its end, and no witnesses say that the certificate is from before",
     "judge_not_accepted": "the policy does not accept its judge",
     "generator_not_accepted": "the policy does not accept its generator",
 }

@@ -158,7 +158,7 @@ def _show(found: _Found) -> None:
             _row("gone", clean(chunk))
     if found.verified is not None:
         show("")
-        show_block(render(found.verified))
+        show_block(render(found.verified), safe=True)
 
 
 def _row(title: str, text: str) -> None:

@@ -6,6 +6,7 @@ Each check takes a body that has the format's form, and returns the path of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from rag_stdlib.proof import format as fmt
@@ -17,11 +18,15 @@ BodyCheck: TypeAlias = Callable[[Body], "Path | None"]
 
 
 _BY_SCORE: Final = (None, "score", "statistics")  # strategies that leave the best score first
+_BY_RANK: Final = ("rank", "statistics and rank")  # and those that do so within each index
+_NO_JUDGE: Final = "none"
 
 
 def times(body: Body) -> Path | None:
-    """6: it expires after it is issued."""
-    return None if body["issued_at"] < body["expires_at"] else ("expires_at",)
+    """6: it expires after it is issued, and not long after."""
+    issued, expires = (fmt.read_time(body[name]) for name in ("issued_at", "expires_at"))
+    assert issued is not None and expires is not None  # noqa: S101, PT018 - the form was checked
+    return None if timedelta(0) < expires - issued <= timedelta(seconds=fmt.LONGEST_S) else ("expires_at",)
 
 
 def hashes(body: Body) -> Path | None:
@@ -31,7 +36,7 @@ def hashes(body: Body) -> Path | None:
 
 def _digests(body: Body) -> Iterator[tuple[Path, str, str]]:
     retrieval, answer, judge = body["retrieval"], body["answer"], body["judge"]["digest"]
-    yield ("retrieval", "state"), retrieval["state"], fmt.index_state(retrieval)
+    yield ("retrieval", "state"), retrieval["state"], fmt.index_state(retrieval, body["query"]["salt"])
     for place, item in enumerate(retrieval["items"]):
         yield ("retrieval", "items", place, "content_sha256"), item["content_sha256"], fmt.text_digest(item["text"])
     yield ("answer", "sha256"), answer["sha256"], fmt.text_digest(answer["text"])
@@ -50,14 +55,33 @@ def retrieval(body: Body) -> Path | None:
     found = body["retrieval"]
     if (found["embedder"] is None) != (found["mode"] == "lexical"):
         return "retrieval", "embedder"
+    wrong = _of_indexes(found)
+    if wrong is not None:
+        return "retrieval", *wrong
     if len(found["items"]) > found["limit"]:
         return "retrieval", "items"
-    return _of_items(found["items"], len(found["indexes"]), by_score=found["merged_by"] in _BY_SCORE)
+    return _of_items(found["items"], len(found["indexes"]), found["merged_by"])
 
 
-def _of_items(items: Sequence[Body], indexes: int, *, by_score: bool) -> Path | None:
+def _of_indexes(found: Body) -> Path | None:
+    """Hold one index to be alone, and shards to be nodes of which each stands at one place."""
+    indexes, others = found["indexes"], [*found["failed"], *found["not_asked"]]
+    if found["merged_by"] is None and (len(indexes) > 1 or others):
+        return ("merged_by",)
+    if found["merged_by"] is not None:
+        for place, index in enumerate(indexes):
+            if index["node_id"] is None:
+                return "indexes", place, "node_id"
+    nodes = [part["node_id"] for part in (*indexes, *others) if part["node_id"] is not None]
+    return None if len(set(nodes)) == len(nodes) else ("indexes",)
+
+
+def _of_items(items: Sequence[Body], indexes: int, merged_by: str | None) -> Path | None:
     seen: set[tuple[int, str]] = set()
+    least: dict[int | None, int] = {}  # the score before, of the same index or (None) of any
     for place, item in enumerate(items):
+        of = None if merged_by in _BY_SCORE else item["index"]
+        score = _thousand_millionths(item["score"])
         wrong = ""
         if item["index"] >= indexes:
             wrong = "index"
@@ -65,12 +89,21 @@ def _of_items(items: Sequence[Body], indexes: int, *, by_score: bool) -> Path | 
             wrong = "end"
         elif (item["index"], item["chunk_id"]) in seen:
             wrong = "chunk_id"
-        elif place and by_score and _thousand_millionths(item["score"]) > _thousand_millionths(items[place - 1]["score"]):
+        elif not _are_lines(item["provenance"] or {}):
+            wrong = "provenance"
+        elif merged_by in (*_BY_SCORE, *_BY_RANK) and score > least.get(of, score):
             wrong = "score"
         if wrong:
             return "retrieval", "items", place, wrong
         seen.add((item["index"], item["chunk_id"]))
+        least[of] = score
     return None
+
+
+def _are_lines(provenance: Body) -> bool:
+    """Tell whether lines, where any are said, go from one to the same or a later one."""
+    first, last = provenance.get("start_line"), provenance.get("end_line")
+    return first is last is None or (first is not None and last is not None and first <= last)
 
 
 def _thousand_millionths(score: str) -> int:
@@ -87,7 +120,7 @@ def claims(body: Body) -> Path | None:
         if text[start:end] != claim["text"]:
             return "claims", place, "text"
         behind = end
-    return None
+    return ("claims",) if body["methods"]["decomposition"] == "whole" and len(body["claims"]) > 1 else None
 
 
 def presence(body: Body) -> Path | None:
@@ -114,6 +147,8 @@ def spans(body: Body) -> Path | None:
     for place, claim in enumerate(body["claims"]):
         for number, span in enumerate(claim["spans"]):
             at = ("claims", place, "spans", number)
+            if body["methods"]["alignment"] == "none":
+                return at
             if span["item"] >= len(items):
                 return *at, "item"
             text = items[span["item"]]["text"]
@@ -137,6 +172,8 @@ def decisions(body: Body) -> Path | None:
     policy = body["policy"]
     for place, claim in enumerate(body["claims"]):
         judgement, decided = claim["judgement"], claim["decision"]
+        if body["judge"]["name"] == _NO_JUDGE and judgement["label"] != "not_supported":
+            return "claims", place, "judgement", "label"
         why = reason(judgement["label"], judgement["confidence"], len(claim["spans"]), policy["labels"], policy["minimum_confidence"])
         if decided != {"shown": why is None, "reason": why}:
             return "claims", place, "decision"

@@ -131,8 +131,8 @@ def score(number: float) -> str:
     """
     if not abs(number) < _MOST_SCORE:
         raise fail("certificate_invalid", where="a score")
-    written = str(Decimal(number).quantize(Decimal("0.000000001"), ROUND_HALF_EVEN))
-    return "0.000000000" if not Decimal(written) else written
+    nearest = Decimal(number).quantize(Decimal("0.000000001"), ROUND_HALF_EVEN)
+    return f"{nearest:f}" if nearest else "0.000000000"
 
 
 def make_body(draft: Draft, issuer: str, public_key: bytes, *, now: datetime, salt: str, node_id: str | None = None) -> dict[str, Any]:
@@ -150,12 +150,12 @@ def make_body(draft: Draft, issuer: str, public_key: bytes, *, now: datetime, sa
         Failure: `certificate_invalid` where it would not be a certificate; the detail names the member.
     """
     issued = now.astimezone(timezone.utc).replace(microsecond=0)
-    said = contents(draft)
+    said = contents(draft, salt)
     body = {
         "schema": fmt.SCHEMA,
         "issuer": {"name": issuer, "key_id": fmt.issuer_key_id(public_key), "node_id": node_id},
         "issued_at": issued.strftime(fmt.TIME),
-        "expires_at": (issued + timedelta(seconds=draft.lifetime_s)).strftime(fmt.TIME),
+        "expires_at": _end(issued, draft.lifetime_s),
         "query": {"nonce": draft.nonce, "salt": salt, "commitment": fmt.query_commitment(draft.query, draft.nonce, salt),
                   "key": fmt.query_key(draft.query, said["retrieval"]["state"])},
         **said,
@@ -164,11 +164,21 @@ def make_body(draft: Draft, issuer: str, public_key: bytes, *, now: datetime, sa
     return body
 
 
-def contents(draft: Draft) -> dict[str, Any]:
-    """Give the members of a body that are the draft's own, whoever issues it and when: from `retrieval` to `policy`."""
+def _end(issued: datetime, lifetime_s: int) -> str:
+    """Write when a certificate ends; no time that cannot be written is in the form's reach."""
+    if not 0 < lifetime_s <= fmt.LONGEST_S or datetime.max.replace(tzinfo=timezone.utc) - issued < timedelta(seconds=lifetime_s):
+        raise fail("certificate_invalid", where="/expires_at")
+    return (issued + timedelta(seconds=lifetime_s)).strftime(fmt.TIME)
+
+
+def contents(draft: Draft, salt: str = "") -> dict[str, Any]:
+    """Give the members of a body that are the draft's own, whoever issues it and when: from `retrieval` to `policy`.
+
+    Only `retrieval.state` may depend on the salt.
+    """
     policy = {"labels": sorted(set(draft.labels)), "minimum_confidence": draft.minimum_confidence}
     return {
-        "retrieval": _retrieval(draft.retrieval),
+        "retrieval": _retrieval(draft.retrieval, salt),
         "answer": {"text": draft.answer, "sha256": fmt.text_digest(draft.answer), "abstained": not draft.answer},
         "claims": [_claim(claim, draft) for claim in draft.claims],
         "generator": {"name": draft.generator.name, "model": draft.generator.version, "digest": draft.generator.digest},
@@ -197,13 +207,13 @@ def to_bytes(envelope: Mapping[str, Any]) -> bytes:
     return (json.dumps(envelope, ensure_ascii=True, allow_nan=False, indent=2) + "\n").encode()
 
 
-def _retrieval(given: Retrieval) -> dict[str, Any]:
+def _retrieval(given: Retrieval, salt: str) -> dict[str, Any]:
     embedder = None if given.embedder is None else {"model": given.embedder[0], "dim": given.embedder[1]}
     made: dict[str, Any] = {
         "mode": given.mode, "limit": given.limit, "embedder": embedder, "corpus_hash": given.corpus_hash, "merged_by": given.merged_by,
         "indexes": [{"node_id": each.node_id, "shard_id": each.shard_id, "content": each.content} for each in given.indexes],
         "failed": _left_out(given.failed), "not_asked": _left_out(given.not_asked)}
-    return {**made, "state": fmt.index_state(made), "items": [_item(item) for item in given.items]}
+    return {**made, "state": fmt.index_state(made, salt), "items": [_item(item) for item in given.items]}
 
 
 def _left_out(shards: Sequence[tuple[str, str]]) -> list[dict[str, str]]:

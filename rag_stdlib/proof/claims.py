@@ -1,6 +1,6 @@
 """An answer taken apart into claims: places in it that are judged one by one.
 
-Outside of them an answer holds nothing but white space and the marks ``- * • # >`` before a line (docs/certificate.md, check 15).
+Outside of them an answer holds nothing but white space and the marks ``- * • # >`` before a line (docs/certificate.md, check 16).
 """
 
 from __future__ import annotations

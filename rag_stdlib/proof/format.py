@@ -20,6 +20,7 @@ REASONS: Final = ("no_span", "contradicted", "not_supported", "label_not_allowed
 NOT_PROVEN: Final = ("answer_is_complete", "answer_is_true", "documents_are_true", "evidence_is_complete",
                      "issuer_is_honest_about_retrieval", "judge_is_right", "model_ran_as_named")
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+LONGEST_S: Final = 366 * 86_400  # from issued_at to expires_at
 
 _TIME_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
 _TIME_FORM: Final = re.compile(_TIME_PATTERN, re.ASCII)
@@ -56,9 +57,17 @@ def query_key(query: str, state: str) -> str:
     return digest("rag-stdlib/query-key/v1", canonical_plain({"query": query, "state": state}))
 
 
-def index_state(retrieval: Mapping[str, Any]) -> str:
-    """Name the state of what was searched."""
-    return digest("rag-stdlib/index-state/v1", canonical_plain({name: retrieval[name] for name in ("corpus_hash", "embedder", "indexes")}))
+def index_state(retrieval: Mapping[str, Any], salt: str) -> str:
+    """Name the state of what was searched; where that is not known of an index, by the salt of the question, so that it is no other's."""
+    is_known = all(index["content"] is not None for index in retrieval["indexes"])
+    named = {name: retrieval[name] for name in ("corpus_hash", "embedder", "indexes")}
+    return digest("rag-stdlib/index-state/v1", canonical_plain({**named, "salt": None if is_known else salt}))
+
+
+def answer_setup(body: Mapping[str, Any]) -> str:
+    """Name the way in which an answer was made: how it was retrieved, generated, judged and decided."""
+    way = {name: body[name] for name in ("generator", "judge", "methods", "policy")}
+    return digest("rag-stdlib/answer-setup/v1", canonical_plain({**way, **{name: body["retrieval"][name] for name in ("limit", "mode")}}))
 
 
 def judge_inputs(claim: str, spans: Sequence[str], judge: str) -> str:
@@ -76,7 +85,7 @@ def log_entry(body: Mapping[str, Any], canonical_body: bytes, signature: str) ->
     return canonical_plain({
         "schema": ENTRY_SCHEMA, "answer_sha256": body["answer"]["sha256"], "body_sha256": hashlib.sha256(canonical_body).hexdigest(),
         "index_state": body["retrieval"]["state"], "issued_at": body["issued_at"], "issuer_key_id": body["issuer"]["key_id"],
-        "query_key": body["query"]["key"], "signature": signature})
+        "query_key": body["query"]["key"], "setup": answer_setup(body), "signature": signature})
 
 
 def read_time(text: str) -> datetime | None:

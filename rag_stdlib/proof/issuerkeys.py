@@ -1,8 +1,9 @@
 """The keys of an issuer on disk: one file under one name, which its owner alone may use, and keys exchanged with overlap.
 
-The file is JSON: ``schema``, ``name``, and ``keys``, the oldest first, each with its secret `seed` (base64 of 32 bytes), `not_before` and
-`not_after` (null while it signs). Rotating adds a key that signs from now on; the one before stays valid for the overlap, so that certificates
-which are on their way are still believed.
+The file is JSON: ``schema``, ``name``, ``signing`` with the secret `seed` (base64 of 32 bytes) of the key that signs and its `not_before`, and
+``superseded``: of the keys before it, the oldest first, `public_key`, `not_before` and `not_after`. Rotating adds a key that signs from now on and
+forgets the secret of the one before, so that whoever gets the file later cannot issue as of earlier. What that one issued is still believed for
+the overlap, and after it where witnesses had cosigned (docs/certificate.md, check 35).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.forms import ListOf, Members, OneOf, OrNull, Text
+from rag_stdlib.proof.certificate import LIFETIME_S
+from rag_stdlib.proof.forms import ListOf, Members, OneOf, Text
 from rag_stdlib.proof.log.errors import LogError
 from rag_stdlib.proof.log.privatefile import changing, create_private, read_private
 from rag_stdlib.proof.strict import MalformedJson, parse
@@ -26,37 +29,70 @@ from replay import ed25519
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-OVERLAP_S: Final = 7 * 86_400
+OVERLAP_S: Final = LIFETIME_S  # what was issued with this lifetime, just before a rotation, is believed to its end
 
 _SCHEMA: Final = "rag-stdlib/issuer-keys/v1"
 _SEED_BYTES: Final = 32
 _MAX_KEYS: Final = 64
 _MAX_BYTES: Final = 65_536
+_BEGINNING: Final = re.compile("[0-9a-f]{8,64}")  # of a key's id
+
+
+def _is_seed(text: str) -> bool:
+    try:
+        return len(ed25519.strict_base64(text)) == _SEED_BYTES
+    except ValueError:
+        return False
+
+
+def _is_public(text: str) -> bool:
+    try:
+        ed25519.public_key(ed25519.strict_base64(text))
+    except ValueError:
+        return False
+    return True
+
+
 _TIME: Final = Text(pattern=r"[0-9TZ:-]{20}", is_fit=lambda text: fmt.read_time(text) is not None)
+_SUPERSEDED: Final = Members({"public_key": Text(44, 44, is_fit=_is_public), "not_before": _TIME, "not_after": _TIME})
 _FORM: Final = Members({
-    "schema": OneOf((_SCHEMA,)), "name": Text(1, 200),
-    "keys": ListOf(Members({"seed": Text(44, 44), "not_before": _TIME, "not_after": OrNull(_TIME)}), _MAX_KEYS, 1)})
+    "schema": OneOf((_SCHEMA,)), "name": Text(1, 200), "signing": Members({"seed": Text(44, 44, is_fit=_is_seed), "not_before": _TIME}),
+    "superseded": ListOf(_SUPERSEDED, _MAX_KEYS - 1)})
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerKey:
-    """One key, and when certificates by it are valid: issued from `not_before` to before `not_after` (None: no end yet)."""
+    """One key, and when certificates by it are valid.
 
-    seed: bytes = field(repr=False)
+    Attributes:
+        seed: The secret, 32 bytes; None of a key that was superseded.
+        not_before: The time of the format from which on it may have issued.
+        not_after: The time before which it has to have issued; None while it signs.
+        public: The public key, 32 bytes; computed where there is a seed.
+    """
+
+    seed: bytes | None = field(repr=False)
     not_before: str
     not_after: str | None = None
+    public: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        """Compute the public half of a secret."""
+        if self.seed is not None:
+            object.__setattr__(self, "public", self.private.public_key().public_bytes_raw())
 
     @property
     def private(self) -> Ed25519PrivateKey:
-        """The key to sign with."""
+        """The key to sign with.
+
+        Raises:
+            LogError: ``key_unknown`` of a key that was superseded.
+        """
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+        if self.seed is None:
+            raise LogError("key_unknown", f"the secret of the key {self.key_id} was forgotten when another key took its place; only the last key of an issuer signs")
         return Ed25519PrivateKey.from_private_bytes(self.seed)
-
-    @property
-    def public(self) -> bytes:
-        """The public key, 32 bytes."""
-        return self.private.public_key().public_bytes_raw()
 
     @property
     def key_id(self) -> str:
@@ -78,7 +114,7 @@ class IssuerKeys:
 
     def trusted(self) -> list[dict[str, Any]]:
         """Give what relying parties put under ``issuers`` of their trust file: every key with its name and times, nothing secret."""
-        return [{"name": self.name, "public_key": base64.b64encode(key.public).decode(), "not_before": key.not_before,
+        return [{"name": self.name, "public_key": _base64(key.public), "not_before": key.not_before,
                  **({} if key.not_after is None else {"not_after": key.not_after})} for key in self.keys]
 
 
@@ -86,7 +122,7 @@ def new_issuer_keys(path: str | os.PathLike[str], name: str, now: datetime) -> I
     """Make a new file with one key.
 
     Raises:
-        ValueError: a name that is empty, longer than 200 characters, or no Unicode text.
+        ValueError: a name that is empty, longer than 200 characters, or no Unicode text; `now` has no zone, or no certificate could state it.
         LogError: ``exists``, ``missing`` (the folder), ``disk_full``, ``readonly``, ``file_io``.
     """
     try:
@@ -94,8 +130,8 @@ def new_issuer_keys(path: str | os.PathLike[str], name: str, now: datetime) -> I
     except UnicodeEncodeError:
         fits = False
     if not fits:
-        raise ValueError("an issuer's name is 1 to 200 characters")
-    keys = IssuerKeys(name, (_new_key(now),))
+        raise ValueError("an issuer's name is 1 to 200 characters; choose another name")
+    keys = IssuerKeys(name, (_new_key(_written_time(now)),))
     create_private(path, _written(keys))
     return keys
 
@@ -110,36 +146,103 @@ def load_issuer_keys(path: str | os.PathLike[str]) -> IssuerKeys:
 
 
 def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: int = OVERLAP_S) -> IssuerKeys:
-    """Add a key that signs from now on; certificates by the one before stay valid that were issued until the overlap is over.
+    """Add a key that signs from now on, and forget the secret of the one before; its certificates are believed until the overlap is over.
+
+    Args:
+        path: The file.
+        now: The time, with its zone.
+        overlap_s: The overlap in seconds. Once it is over, certificates by the key before verify only where witnesses had cosigned them.
 
     Raises:
-        ValueError: An overlap below 0.
+        ValueError: An overlap below 0, or one whose end no certificate could state; `now` has no zone, or is before the key began that signs.
         LogError: as `load_issuer_keys`; ``disk_full``, ``readonly``.
     """
     if overlap_s < 0:
         raise ValueError("an overlap is a number of seconds from 0 on")
+    begins = _written_time(now)
+    try:
+        end = _written_time(now + timedelta(seconds=overlap_s, microseconds=999_999))  # rounded up: what was issued within the second is believed
+    except (OverflowError, ValueError):
+        raise ValueError(f"an overlap of {overlap_s} seconds ends later than a time can be written; choose a shorter one") from None
     with changing(path, _MAX_BYTES) as exchange:
         before = _read(exchange.data, os.fspath(path))
         if len(before.keys) == _MAX_KEYS:
             raise LogError("disk_full", f"{os.fspath(path)!r} holds {_MAX_KEYS} keys; begin a new one")
-        end = _written_time(now + timedelta(seconds=overlap_s))
         *old, last = before.keys
-        keys = IssuerKeys(before.name, (*old, replace(last, not_after=end), _new_key(now)))
+        if begins < last.not_before:
+            raise ValueError(f"it is {begins} by the clock, and the key that signs began at {last.not_before}; set the clock right, or begin a new file")
+        keys = IssuerKeys(before.name, (*old, replace(last, seed=None, not_after=end), _new_key(begins)))
         exchange.put(_written(keys))
     return keys
 
 
-def _new_key(now: datetime) -> IssuerKey:
-    return IssuerKey(secrets.token_bytes(_SEED_BYTES), _written_time(now))
+def retire_issuer_key(path: str | os.PathLike[str], key_id: str, now: datetime, *, compromised: bool = False) -> IssuerKeys:
+    """End a superseded key now, before its overlap is over.
+
+    Args:
+        path: The file.
+        key_id: The key's id, or at least 8 hex digits of its beginning.
+        now: The time, with its zone.
+        compromised: Take the key out of the file instead, so that `trusted` lists it no more: others have its secret.
+
+    Raises:
+        ValueError: `now` has no zone, or no certificate could state it.
+        LogError: as `rotate_issuer_keys`; ``key_unknown`` where no key or several keys have such an id, where it is the key that signs, and for one that has
+            ended already.
+    """
+    end = _written_time(now)
+    with changing(path, _MAX_BYTES) as exchange:
+        keys = _read(exchange.data, os.fspath(path))
+        key = _named(keys, key_id.lower())
+        if key.not_after is None:
+            raise LogError("key_unknown", f"the key {key_id} signs for {keys.name}; rotate first")
+        if not compromised and key.not_after <= end:
+            raise LogError("key_unknown", f"the key {key_id} of {keys.name} ended at {key.not_after}; it is left as it is")
+        ended = () if compromised else (replace(key, not_after=max(end, key.not_before)),)  # a clock may have been set back
+        at = keys.keys.index(key)
+        keys = IssuerKeys(keys.name, (*keys.keys[:at], *ended, *keys.keys[at + 1:]))
+        exchange.put(_written(keys))
+    return keys
+
+
+def _named(keys: IssuerKeys, key_id: str) -> IssuerKey:
+    """Find the one key whose id begins like this."""
+    if not _BEGINNING.fullmatch(key_id):
+        raise LogError("key_unknown", f"{key_id!r:.80} names no key of an issuer; give the 64 hex digits of its id, or at least the first 8")
+    found = [key for key in keys.keys if key.key_id.startswith(key_id)]
+    if len(found) != 1:
+        problem = f"{len(found)} keys of {keys.name} have an id that begins with {key_id}; give more of it"
+        raise LogError("key_unknown", problem if found else f"{keys.name} has no key with the id {key_id}; name one of those in its file")
+    return found[0]
+
+
+def _new_key(begins: str) -> IssuerKey:
+    return IssuerKey(secrets.token_bytes(_SEED_BYTES), begins)
 
 
 def _written_time(moment: datetime) -> str:
-    return moment.astimezone(timezone.utc).strftime(fmt.TIME)
+    """Write a time as the format has it: whole seconds, rounded down."""
+    if moment.tzinfo is None:
+        raise ValueError("the time needs its zone")
+    try:
+        written = moment.astimezone(timezone.utc).strftime(fmt.TIME)
+    except OverflowError:
+        written = ""
+    if fmt.read_time(written) is None:
+        raise ValueError(f"no certificate can state the time {moment.isoformat()}; set the clock right")
+    return written
 
 
 def _written(keys: IssuerKeys) -> bytes:
-    listed = [{"seed": base64.b64encode(key.seed).decode(), "not_before": key.not_before, "not_after": key.not_after} for key in keys.keys]
-    return (json.dumps({"schema": _SCHEMA, "name": keys.name, "keys": listed}, indent=2) + "\n").encode()
+    *superseded, last = keys.keys
+    assert last.seed is not None  # noqa: S101 - the last one signs
+    listed = [{"public_key": _base64(key.public), "not_before": key.not_before, "not_after": key.not_after} for key in superseded]
+    signing = {"seed": _base64(last.seed), "not_before": last.not_before}
+    return (json.dumps({"schema": _SCHEMA, "name": keys.name, "signing": signing, "superseded": listed}, indent=2) + "\n").encode()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _read(data: bytes, path: str) -> IssuerKeys:
@@ -149,14 +252,18 @@ def _read(data: bytes, path: str) -> IssuerKeys:
         given = None
     if _FORM.departs(given) is not None:
         raise LogError("file_foreign", f"{path!r} is no file of issuer keys")
-    return IssuerKeys(given["name"], tuple(_key(one, path) for one in given["keys"]))
+    superseded = [IssuerKey(None, key["not_before"], key["not_after"], ed25519.strict_base64(key["public_key"])) for key in given["superseded"]]
+    signing = IssuerKey(ed25519.strict_base64(given["signing"]["seed"]), given["signing"]["not_before"])
+    keys = IssuerKeys(given["name"], (*superseded, signing))
+    problem = _problem(keys)
+    if problem:
+        raise LogError("file_foreign", f"{path!r} is no file of issuer keys: {problem}")
+    return keys
 
 
-def _key(given: Mapping[str, Any], path: str) -> IssuerKey:
-    try:
-        seed = ed25519.strict_base64(given["seed"])
-    except ValueError:
-        seed = b""
-    if len(seed) != _SEED_BYTES:
-        raise LogError("file_foreign", f"{path!r} is no file of issuer keys: a seed is not 32 bytes in base64")
-    return IssuerKey(seed, given["not_before"], given["not_after"])
+def _problem(keys: IssuerKeys) -> str:
+    """Say why keys that have the form are not those of one issuer; nothing where they are."""
+    if len({key.public for key in keys.keys}) != len(keys.keys):
+        return "a key is there twice"
+    in_turn = all(before.not_before <= after.not_before for before, after in pairwise(keys.keys))
+    return "" if in_turn and all(key.not_after is None or key.not_before <= key.not_after for key in keys.keys) else "the times of its keys are not in order"

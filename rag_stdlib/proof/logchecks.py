@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from rag_stdlib.proof.log import merkle
@@ -20,12 +20,13 @@ Signed: TypeAlias = "tuple[tuple[VerifierKey, Signature], ...] | None"
 
 
 class LogChecks:
-    """The checks of one receipt, and then in `logged` where the log has the entry."""
+    """The checks of one receipt, and then in `logged` where the log has the entry, and in `earliest` when each witness first cosigned, in POSIX seconds, if it said so."""
 
     def __init__(self, trust: Trust, receipt: str, entry: bytes) -> None:
         """Prepare to check that a receipt is one of this entry."""
         self._trust, self._receipt, self._entry = trust, receipt, entry
         self.logged: LoggedAt | None = None
+        self.earliest: Mapping[str, int] = {}
 
     def each(self) -> Iterator[Step]:
         """Do the checks in order; whoever asks stops at the first that refutes."""
@@ -53,11 +54,10 @@ class LogChecks:
             yield "inclusion", True, False
             return
         yield "inclusion", True, True
-        times: dict[str, int] = {}
-        for key, signature in cosigned or ():
-            times[key.name] = max(times.get(key.name, 0), taken_apart(signature.value)[0])
-        yield "witness_quorum", False, len(times) >= log.quorum
-        self.logged = LoggedAt(checkpoint.origin, receipt.index, checkpoint.size, tuple(sorted(times.items())))
+        times = sorted((key.name, taken_apart(signature.value)[0]) for key, signature in cosigned or ())
+        latest, self.earliest = dict(times), {name: time for name, time in reversed(times) if time}
+        yield "witness_quorum", False, len(latest) >= log.quorum
+        self.logged = LoggedAt(checkpoint.origin, receipt.index, checkpoint.size, tuple(latest.items()))
 
 
 def _signed(note: Note, keys: tuple[VerifierKey, ...]) -> Signed:

@@ -17,7 +17,8 @@ from rag_stdlib.proof.alignment import MOST_SPANS, Aligned, Aligner
 from rag_stdlib.proof.certificate import LABELS, LIFETIME_S, MINIMUM, Claim, Draft, Item, Named, Retrieval, Span
 from rag_stdlib.proof.claims import Decomposition, split
 from rag_stdlib.proof.decisions import is_quotation
-from rag_stdlib.proof.format import TIME, read_time
+from rag_stdlib.proof.format import LABELS as ALL_LABELS
+from rag_stdlib.proof.format import LONGEST_S, TIME, read_time
 from rag_stdlib.proof.recording import recorded
 from rag_stdlib.proof.units import whole_part
 
@@ -45,9 +46,9 @@ class Pipeline:
         alignment: How spans are found; ``none`` finds none, so that no claim may be shown.
         embed: Gives vectors of unit length for texts; for alignment ``embedder``.
         spans: How many spans a claim may have, 1 to 16.
-        labels: The labels that may be shown.
+        labels: The labels that may be shown: one or several of the format's; a claim that is contradicted or not supported never is.
         minimum_confidence: The least confidence that may be shown, six decimals.
-        lifetime_s: How long a certificate is good.
+        lifetime_s: How long a certificate is good, in seconds: 1 to 31,622,400, which are 366 days.
     """
 
     generator: Generator
@@ -66,6 +67,10 @@ class Pipeline:
             raise ValueError("alignment by embedder takes an embedder, and no other takes one")
         if not 1 <= self.spans <= MOST_SPANS:
             raise ValueError(f"a claim has 1 to {MOST_SPANS} spans")
+        if not self.labels or not set(self.labels) <= set(ALL_LABELS):
+            raise ValueError(f"labels are some of {', '.join(ALL_LABELS)}")
+        if not 1 <= self.lifetime_s <= LONGEST_S:
+            raise ValueError(f"a certificate is good for 1 to {LONGEST_S:,} seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ _BLANKS: Final = re.compile(r"\s+")
 _HIDDEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 # What is not seen though its category says otherwise: Unicode's Default_Ignorable_Code_Point, and the blank of Braille.
 _BLANK_SIGNS: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_RIGHT_TO_LEFT: Final = frozenset(("R", "AL", "AN"))
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~&$:@/])")
 _WORDS: Final[Mapping[str, str]] = {"quoted": "quoted", "entailed": "follows from the text", "contradicted": "contradicted", "not_supported": "not supported"}
 
@@ -46,15 +47,20 @@ def visible(text: str) -> str:
     return "".join(_escape(mark) if unicodedata.category(mark) in _HIDDEN or _BLANK_SIGNS.match(mark) else mark for mark in squeezed)
 
 
+def _isolated(text: str) -> str:
+    """Keep a text that is written from right to left from reordering what stands around it (Unicode UAX #9: first strong isolate)."""
+    return f"\u2068{text}\u2069" if any(unicodedata.bidirectional(mark) in _RIGHT_TO_LEFT for mark in text) else text
+
+
 def _escape(mark: str) -> str:
     point = ord(mark)
     return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004 - the end of the basic plane
 
 
 def _text(verified: Verified) -> str:
-    lines = [_heading(verified, visible)]
+    lines = [_heading(verified, _plain)]
     for claim in _shown(verified):
-        lines += ["", visible(claim.text), *(f"    {_WORDS[claim.label]}, {visible(source)}: “{visible(quote)}”" for source, quote in _evidence(claim))]
+        lines += ["", _plain(claim.text), *(f"    {_WORDS[claim.label]}, {_plain(source)}: “{_plain(quote)}”" for source, quote in _evidence(claim))]
     return "\n".join([*lines, "", *_remarks(verified)]) + "\n"
 
 
@@ -66,20 +72,24 @@ def _markdown(verified: Verified) -> str:
 
 
 def _html(verified: Verified) -> str:
-    lines = [f"<p>{_heading(verified, _markup)}</p>", "<ol>"]
+    lines = [f"<p>{_heading(verified, _element)}</p>", "<ol>"]
     for claim in _shown(verified):
-        quotes = "".join(f"<blockquote><bdi>{_markup(quote)}</bdi> <cite>{_WORDS[claim.label]}, <bdi>{_markup(source)}</bdi></cite></blockquote>"
+        quotes = "".join(f"<blockquote>{_element(quote)} <cite>{_WORDS[claim.label]}, {_element(source)}</cite></blockquote>"
                          for source, quote in _evidence(claim))
-        lines.append(f"<li><p><bdi>{_markup(claim.text)}</bdi></p>{quotes}</li>")
+        lines.append(f"<li><p>{_element(claim.text)}</p>{quotes}</li>")
     return "\n".join([*lines, "</ol>", *(f"<p>{html.escape(remark)}</p>" for remark in _remarks(verified))]) + "\n"
 
 
+def _plain(text: str) -> str:
+    return _isolated(visible(text))
+
+
 def _marked(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", visible(text))
+    return _isolated(_MARKUP.sub(r"\\\1", visible(text)))
 
 
-def _markup(text: str) -> str:
-    return html.escape(visible(text))
+def _element(text: str) -> str:
+    return f"<bdi>{html.escape(visible(text))}</bdi>"
 
 
 def _shown(verified: Verified) -> list[ShownClaim]:

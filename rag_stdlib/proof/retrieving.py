@@ -6,6 +6,7 @@ Both are calls that a replay session records, so that a recorded run can be cert
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib import tools
@@ -20,6 +21,7 @@ from rag_stdlib.proof.recording import recorded
 from rag_stdlib.records import Mode, RagChunkEnvelope
 from rag_stdlib.result import Err
 from rag_stdlib.runtime import Runtime, current_runtime
+from rag_stdlib.values import MAX_QUERY_BYTES, check_text
 
 if TYPE_CHECKING:
     import apsw
@@ -48,9 +50,25 @@ def retrieve(index_path: str, question: str, limit: int, mode: Mode | None = Non
         after, tries = searched(index_path, mode), tries - 1
         if before == after or not tries:
             break
-    content = after["content"] if before == after else None
-    embedder = None if after["mode"] == "lexical" else (after["model"], after["dim"])
-    return Retrieval(after["mode"], limit, tuple(map(_item, found.value)), (SearchedIndex(content),), embedder, after["corpus_hash"])
+    return _retrieval(after, limit, tuple(map(_item, found.value)), content=after["content"] if before == after else None)
+
+
+def retrieve_nothing(index_path: str, question: str, limit: int, mode: Mode | None = None) -> Retrieval:
+    """Retrieve nothing, so that nothing is answered; which state of the index was there is certified all the same. It is the floor of an ablation.
+
+    Raises:
+        Failure: what `rag_query` fails with, but for what fails in the midst of a search.
+    """
+    check_text("query", question, MAX_QUERY_BYTES)
+    state = searched(index_path, mode)
+    if state["mode"] != "lexical" and state["model"] is None:
+        return replace(retrieve(index_path, question, limit, mode), items=())  # which says what there is not to search by
+    return _retrieval(state, limit, (), content=state["content"])
+
+
+def _retrieval(state: Mapping[str, Any], limit: int, items: tuple[Item, ...], *, content: str | None) -> Retrieval:
+    embedder = None if state["mode"] == "lexical" else (state["model"], state["dim"])
+    return Retrieval(state["mode"], limit, items, (SearchedIndex(content),), embedder, state["corpus_hash"])
 
 
 def searched(index_path: str, mode: Mode | None) -> dict[str, Any]:

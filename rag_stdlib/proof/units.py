@@ -19,7 +19,7 @@ from rag_stdlib.text.mdlines import flat
 
 _LINE: Final = re.compile(r"[^\n]*\n?")
 _ITEM: Final = re.compile(r"(?P<lead>[ \t]*(?:>[ \t]?)*[ \t]*)(?:(?P<bullet>(?:[-*\u2022+][ \t]+)+)|(?P<number>[0-9]{1,9})[.)][ \t]+)(?=[^ \t\n])")
-_LOOSE_MARKS: Final = re.compile(r"[-*\u2022#> \t]*[ \t]")  # what no claim has to hold (docs/certificate.md, check 15)
+_LOOSE_MARKS: Final = re.compile(r"[-*\u2022#> \t]*[ \t]")  # what no claim has to hold (docs/certificate.md, check 16)
 _QUOTE_MARKS: Final = re.compile(r"(?:[ \t\n]|>(?![ \t]*[0-9]))*")  # ">" before a number may be "more than"
 _COLON: Final = re.compile(r"[:\uff1a](?:[\"'\u201d\u2019)*_]|\s*</[a-z]{1,10}>){0,4}\Z", re.IGNORECASE)
 _LABEL: Final = re.compile(r"[*_\"'\u201c]{0,3}(?:[^\s:\uff1a.!?,;]+\s+){0,5}[^\s:\uff1a.!?,;]+\s?[:\uff1a][*_]{0,3}\s+(?=\S)")

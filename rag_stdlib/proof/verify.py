@@ -29,7 +29,7 @@ Body: TypeAlias = Mapping[str, Any]
 CODES: Final = (
     "too_large", "malformed_json", "schema", "unsupported_schema", "time", "untrusted_issuer", "issuer", "key_not_valid", "signature",
     "node_signature", *(code for code, _ in bodychecks.CHECKS), "not_yet_valid", "expired", "too_old", "query", "query_not_given", "nonce",
-    "nonce_not_given", "no_receipt", "receipt", "untrusted_log", "checkpoint_signature", "cosignature", "inclusion", "witness_quorum",
+    "nonce_not_given", "no_receipt", "receipt", "untrusted_log", "checkpoint_signature", "cosignature", "inclusion", "witness_quorum", "key_ended",
     "judge_not_accepted", "generator_not_accepted")
 
 
@@ -152,6 +152,7 @@ class _Run:
     def _logged(self, envelope: Body, body: Body, written: bytes) -> LoggedAt | None:
         self._doubt("no_receipt", "receipt" not in envelope and self._policy.require_log)
         if "receipt" not in envelope:
+            self._ending(body, {}, 0)
             return None
         checks = LogChecks(self._trust, envelope["receipt"], fmt.log_entry(body, written, envelope["signature"]))
         for code, refutes, holds in checks.each():
@@ -159,7 +160,20 @@ class _Run:
                 self._refute(code, None if holds else ("receipt",))
             else:
                 self._doubt(code, not holds)
+        self._ending(body, checks.earliest, 0 if checks.logged is None else self._trust.logs[checks.logged.origin].quorum)
         return checks.logged
+
+    def _ending(self, body: Body, cosigned: Mapping[str, int], quorum: int) -> None:
+        """Ask witnesses for a certificate from before the end of its issuer's key, once that end has come."""
+        issuer = self._trust.issuers.get(body["issuer"]["key_id"])
+        if issuer is None:
+            return
+        end = None if issuer.not_after is None else _moment(issuer.not_after)
+        if end is None or self._now < end:
+            self._pass("key_ended")
+            return
+        before = [name for name, time in cosigned.items() if time < int(end.timestamp()) + self._policy.skew_s]
+        self._doubt("key_ended", len(before) < max(1, quorum))
 
     def _claim(self, place: int, claim: Body, body: Body) -> ShownClaim:
         label, confidence, policy = claim["judgement"]["label"], claim["judgement"]["confidence"], self._policy

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from station.station_keys import NODES
 from station.station_mesh import LiveMesh
 
+from rag_stdlib import Config, Runtime, SourceDocument, rag_ingest_many
 from rag_stdlib.keyfile import save_new_key
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ class Serving:
         """Wait for its end, and return its exit code."""
         return self._child.wait(WAIT_S)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it run no further for the block, so that it answers nothing and says nothing."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def stop(self) -> int:
         """Tell it to stop, and return its exit code."""
         self.signal(signal.SIGTERM)
@@ -106,6 +116,21 @@ class Serving:
             self._child.kill()
             self._child.wait(WAIT_S)
             raise
+
+
+@contextmanager
+def two_shards(folder: Path, mesh: LiveMesh, texts: Mapping[str, Mapping[str, str]], *of_north: str) -> Iterator[Path]:
+    """Serve the texts of two indexes, *north* and *south*, by name, from a folder that is laid out for it; only a text about a heron has the topic fish."""
+    lay_out(folder, mesh)
+    with Runtime(Config(), root=folder):
+        for side, named in texts.items():
+            documents = [SourceDocument(f"{side}-{name}", f"{side}/{name}.md", text, metadata={"topics": "fish" if name == "heron" else "land"})
+                         for name, text in named.items()]
+            assert rag_ingest_many(f"{side}.db", documents, 200)
+    with Serving(folder, "north.db", "--key", "a.key", *of_north) as north, Serving(folder, "south.db", "--key", "b.key") as south:
+        for serving in (north, south):
+            serving.wait("everything is served")
+        yield folder
 
 
 class Gate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from proof.judges.nli_models import ORDERS, make_folder
 from proven import ASKED, CLAIM, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, lay_out, trusting
 
 import replay
+from rag_stdlib.cli.answering import Answering
 from rag_stdlib.contract.nodekeys import NodeKey
 from rag_stdlib.keyfile import save_new_key
 from rag_stdlib.proof import verify as verifying
-from rag_stdlib.proof.judges import nli
+from rag_stdlib.proof.generators import make_generator
+from rag_stdlib.proof.judges import make_judge, nli
+from rag_stdlib.proof.pipeline import Pipeline
 from rag_stdlib.proof.verdicts import Refuted
 
 Write = Callable[..., Path]
@@ -44,27 +48,78 @@ class TestWithoutCertificate:
 
     def test_what_is_not_shown_says_why_below_what_is(self, proven: Rag) -> None:
         told = proven("answer", "notes.db", QUESTION, "--judge", "none")
-        assert told.out == f"not shown [not_supported]: {CLAIM}\n"
+        assert told.out == "not shown: 1 not_supported\n"
         assert told.err.endswith("rag: note: no claim of the answer may be shown\n")
-        assert proven("answer", "notes.db", QUESTION, "--alignment", "none").out == f"not shown [no_span]: {CLAIM}\n"
+        assert proven("answer", "notes.db", QUESTION, "--alignment", "none").out == "not shown: 1 no_span\n"
 
-    def test_json_is_what_a_certificate_has(self, proven: Rag) -> None:
-        told = proven("answer", "notes.db", QUESTION, "--json", "-n", "1").json
+    def test_all_prints_what_may_not_be_shown_marked_so(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--judge", "none", "--all")
+        assert told.out == f"may not be shown [not_supported]:\n    {CLAIM}\n"
+        assert told.err.endswith("rag: note: no claim of the answer may be shown\n")
+
+    def test_json_with_all_is_what_a_certificate_has(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--json", "--all", "-n", "1").json
         assert list(told) == ["question", "answer", "claims", "retrieval", "generator", "judge", "methods", "policy", "certificate"]
         assert (told["question"], told["answer"]["text"], told["certificate"]) == (QUESTION, CLAIM, None)
         assert [(claim["decision"], claim["judgement"]["label"]) for claim in told["claims"]] == [({"shown": True, "reason": None}, "quoted")]
         assert (told["retrieval"]["limit"], len(told["retrieval"]["items"])) == (1, 1)
+        assert CLAIM in told["retrieval"]["items"][0]["text"]
 
-    @pytest.mark.parametrize(("question", "words"), [("xyzzy", "nothing was found"), ("is a receipt of the moon insured?", "what was found does not answer the question")])
+    def test_json_is_what_may_be_shown(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--json", "-n", "1").json
+        assert list(told) == ["question", "abstained", "claims", "blocked", "retrieval", "generator", "judge", "methods", "policy", "certificate"]
+        assert (told["abstained"], told["blocked"]) == (False, [])
+        assert told["claims"] == [{"place": 0, "text": CLAIM, "label": "quoted", "confidence": "1.000000", "sources": ["docs/refunds.md"], "quotes": [CLAIM]}]
+        (item,) = told["retrieval"]["items"]
+        assert set(item) == {"chunk_id", "doc_id", "source", "index", "start", "end", "content_sha256", "provenance", "score"}
+        assert (item["source"], item["start"]) == ("docs/refunds.md", 0)
+
+    @pytest.mark.parametrize("left_out", [("--judge", "none"), ("--alignment", "none"), ("--label", "entailed")])
+    def test_without_all_no_text_of_what_may_not_be_shown_is_in_the_json(self, proven: Rag, left_out: tuple[str, str]) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--json", *left_out)
+        assert (told.json["claims"], [claim["place"] for claim in told.json["blocked"]]) == ([], [0])
+        assert "ten days" not in told.out
+        assert "receipt" not in told.out
+        assert "ten days" in proven("answer", "notes.db", QUESTION, "--json", "--all", *left_out).out
+
+    @pytest.mark.parametrize(("question", "words"), [("xyzzy", "nothing was retrieved"), ("is a receipt of the moon insured?", "what was found does not answer the question")])
     def test_an_abstention_says_so(self, proven: Rag, question: str, words: str) -> None:
         told = proven("answer", "notes.db", question)
         assert (told.code, told.out) == (0, "")
         assert told.err.endswith(f"rag: note: no answer: {words}\n")
-        assert proven("answer", "notes.db", question, "--json").json["answer"]["abstained"]
+        assert proven("answer", "notes.db", question, "--json").json["abstained"]
+        assert proven("answer", "notes.db", question, "--json", "--all").json["answer"]["abstained"]
 
     def test_the_ways_are_in_the_json(self, proven: Rag) -> None:
         told = proven("answer", "notes.db", QUESTION, "--claims", "whole", "--minimum", "0.75", "--json").json
         assert (told["methods"], told["policy"]["minimum_confidence"]) == ({"decomposition": "whole", "alignment": "lexical"}, "0.750000")
+
+    def test_labels_and_spans_are_chosen(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--label", "quoted", "--label", "quoted", "--spans", "1", "--json", "--all").json
+        assert (told["policy"]["labels"], [len(claim["spans"]) for claim in told["claims"]]) == (["quoted"], [1])
+        assert proven("answer", "notes.db", QUESTION, "--label", "entailed", "--label", "quoted").out == f"{CLAIM}\n{EVIDENCE}"
+        assert proven("answer", "notes.db", QUESTION, "--label", "entailed").out == "not shown: 1 label_not_allowed\n"
+
+    def test_without_a_generator_the_best_chunk_is_the_answer(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--generator", "none")
+        receipt = "A receipt is needed for every refund."
+        assert told.out == f"{CLAIM}\n{EVIDENCE}\n{receipt}\n    quoted, docs/refunds.md: \u201c{receipt}\u201d\n"
+        assert proven("answer", "notes.db", QUESTION, "--generator", "none", "--json").json["generator"]["name"] == "none"
+
+    def test_without_retrieval_there_is_no_answer_from_the_same_state_of_the_index(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--no-retrieval")
+        assert (told.code, told.out, told.err) == (0, "", "rag: note: no answer: nothing was retrieved\n")
+        without, retrieved = (proven("answer", "notes.db", QUESTION, "--json", *more).json["retrieval"] for more in (("--no-retrieval",), ()))
+        assert without == {**retrieved, "items": []}
+        refused = proven("answer", "notes.db", QUESTION, "--no-retrieval", "--mode", "vector")
+        assert (refused.code, "[mode_needs_embedder]" in refused.err) == (1, True)
+        assert "[index_missing]" in proven("answer", "gone.db", QUESTION, "--no-retrieval").err
+        assert "[text_too_large]" in proven("answer", "notes.db", "x" * 100_001, "--no-retrieval").err
+
+    def test_on_a_narrow_terminal_every_line_of_what_may_not_be_shown_is_indented(self, proven: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "40")
+        assert proven("answer", "notes.db", QUESTION, "--judge", "none", "--all").out == (
+            "may not be shown [not_supported]:\n    Refunds are paid within ten days of\n    the return.\n")
 
     def test_an_embedder_finds_sentences_and_spans(self, rag: Rag, write: Write, configure: Callable[[Any], None]) -> None:
         double = EmbedderDouble()
@@ -74,7 +129,7 @@ class TestWithoutCertificate:
         asked = len(double.calls)
         told = rag("answer", "x.db", "Refunds are paid within ten days.", "--alignment", "embedder", "--json").json
         assert told["methods"]["alignment"] == "embedder"
-        assert [claim["decision"]["shown"] for claim in told["claims"]] == [True]
+        assert (len(told["claims"]), told["blocked"]) == (1, [])
         assert len(double.calls) > asked + 1
 
     def test_without_an_embedder_alignment_by_one_is_refused(self, proven: Rag) -> None:
@@ -90,7 +145,8 @@ class TestWithoutCertificate:
         (QUESTION, "--certificate", "c.json", *SIGNING, "--nonce", "short"), (QUESTION, "--certificate", "c.json", *SIGNING, "--witness", "http://x"),
         (QUESTION, "--certificate", "c.json", *SIGNING, "--witness", "http://x", *TRUST),
         (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--witness", "http://x"), (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--trust", "t"),
-        (QUESTION, "--generator", "other")])
+        (QUESTION, "--generator", "other"), (QUESTION, "--generator", "none", "--model", "m"), (QUESTION, "--label", "other"), (QUESTION, "--spans", "0"), (QUESTION, "--spans", "17"),
+        (QUESTION, "--lifetime", "1"), *((QUESTION, "--certificate", "c.json", *SIGNING, "--lifetime", days) for days in ("0", "0.000001", "-1", "366.1", "nan"))])
     def test_what_does_not_fit_together_is_usage(self, proven: Rag, folder: Path, arguments: tuple[str, ...]) -> None:
         refused = proven("answer", "notes.db", *arguments)
         assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
@@ -127,7 +183,7 @@ class TestWithoutCertificate:
         model = make_folder(folder / "model", ORDERS[0])
         told = rag("answer", "x.db", "yes claim text", "--judge", "nli", "--judge-model", str(model), "--json")
         assert (told.code, told.json["judge"]["name"]) == (0, "nli")
-        assert told.json["claims"]
+        assert [*told.json["claims"], *told.json["blocked"]]
 
     def test_reading_has_to_be_granted(self, proven: Rag, folder: Path) -> None:
         (folder / "corvid.toml").write_text('[io]\nroot = "."\n[effects]\ngrant = []\n')
@@ -158,13 +214,37 @@ class TestCertificates:
         written = json.loads(Path("b.json").read_text())["certificate"]
         assert told["certificate"] == {"file": "b.json", "issuer": written["issuer"], "issued_at": written["issued_at"], "expires_at": written["expires_at"],
                                        "nonce": written["query"]["nonce"], "logged": {"origin": ORIGIN, "index": 1, "size": 2}}
-        assert told["claims"] == written["claims"]
+        assert [claim["text"] for claim in told["claims"]] == [claim["text"] for claim in written["claims"]]
+        everything = proven("answer", "notes.db", QUESTION, "--certificate", "c.json", *SIGNING, "--json", "--all").json
+        assert everything["claims"] == json.loads(Path("c.json").read_text())["certificate"]["claims"]
 
     def test_without_a_log_it_has_no_receipt(self, proven: Rag) -> None:
         told = proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING)
         assert told.err.endswith("rag: note: certificate 'b.json' by Acme\n")
         assert set(json.loads(Path("b.json").read_text())) == {"certificate", "signature"}
         assert proven("answer", "notes.db", QUESTION, "--certificate", "c.json", *SIGNING, "--json").json["certificate"]["logged"] is None
+
+    def test_what_is_not_said_is_as_in_a_program(self, proven: Rag) -> None:
+        told = proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, "--json").json
+        made = Pipeline(make_generator(), make_judge("quotation"))
+        assert (told["policy"]["labels"], told["policy"]["minimum_confidence"]) == (sorted(made.labels), made.minimum_confidence)
+        assert told["methods"] == {"decomposition": made.decomposition, "alignment": made.alignment}
+        assert (Answering().spans, told["generator"]["digest"], told["judge"]["digest"]) == (made.spans, made.generator.identity.digest, made.judge.identity.digest)
+
+    @pytest.mark.parametrize(("days", "seconds"), [("366", 31_622_400), ("0.5", 43_200), (None, 7_776_000)])
+    def test_it_is_good_as_long_as_is_said(self, proven: Rag, folder: Path, days: str | None, seconds: int) -> None:
+        assert proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING, *(("--lifetime", days) if days else ())).code == 0
+        body = json.loads((folder / "b.json").read_text())["certificate"]
+        issued, expires = (datetime.fromisoformat(body[name].replace("Z", "+00:00")) for name in ("issued_at", "expires_at"))
+        assert (expires - issued).total_seconds() == seconds
+        trusting(proven, folder)
+        assert proven("verify", "b.json", *TRUST, *ASKED).code == 0
+
+    @pytest.mark.parametrize("left_out", [("--no-retrieval",), ("--generator", "none"), ("--claims", "whole"), ("--alignment", "none"), ("--judge", "none")])
+    def test_with_a_part_left_out_it_holds_too(self, proven: Rag, folder: Path, left_out: tuple[str, ...]) -> None:
+        assert proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING, *left_out).code == 0
+        trusting(proven, folder)
+        assert proven("verify", "b.json", *TRUST, *ASKED).code == 0
 
     def test_an_abstention_is_certified_too(self, proven: Rag, folder: Path) -> None:
         assert proven("answer", "notes.db", "xyzzy", "--certificate", "b.json", *SIGNING, *LOGGING).code == 0
@@ -244,8 +324,10 @@ class TestModels:
     def test_what_a_model_says_is_judged(self, proven: Rag, models: ProviderServer, name: str) -> None:
         says(models, f"{CLAIM}\n\nRefunds are paid in cash.")
         told = proven("answer", "notes.db", QUESTION, "--generator", name, "--endpoint", models.url, "--model", "small")
-        assert told.out == f"{CLAIM}\n{EVIDENCE}\nnot shown [not_supported]: Refunds are paid in cash.\n"
-        assert models.asked[-1].body["model"] == "small"
+        assert told.out == f"{CLAIM}\n{EVIDENCE}\nnot shown: 1 not_supported\n"
+        everything = proven("answer", "notes.db", QUESTION, "--generator", name, "--endpoint", models.url, "--all")
+        assert everything.out == f"{CLAIM}\n{EVIDENCE}\nmay not be shown [not_supported]:\n    Refunds are paid in cash.\n"
+        assert models.asked[0].body["model"] == "small"
 
     def test_a_recorded_run_replays_offline_to_the_same_certificate(self, proven: Rag, folder: Path, models: ProviderServer,
                                                                              monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,22 +4,52 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from proven import ORIGIN
+from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, lay_out, trusting
 
 from rag_stdlib.proof.format import read_time
 from rag_stdlib.proof.issuerkeys import load_issuer_keys
 from rag_stdlib.proof.log.logkeys import load_keys
+from rag_stdlib.proof.log.witness import Witness
+from rag_stdlib.proof.log.witnesshttp import WitnessServer
 from rag_stdlib.proof.trust import Trust, logs_from_json
 
 Rag = Any  # see conftest
+Write = Callable[..., Path]
 
 ISSUER = ("keys", "new", "i.keys", "--name", "Acme")
 LOG = ("keys", "new", "l.keys", "--log", ORIGIN)
 WITNESS = ("keys", "new", "w.keys", "--witness", "witness.example/w1")
+KEYS = ("issuer.keys", "log.keys", "witness.keys")
+COPIES = "rag: note: a secret was taken out of the file; copies of the file from before still hold it, so destroy them\n"
+
+
+@pytest.fixture
+def proven(rag: Rag, folder: Path, write: Write) -> Rag:
+    lay_out(folder, write)
+    return rag
+
+
+def keys_of(trust: dict[str, Any]) -> list[list[Any]]:
+    """Every list of keys in a trust file."""
+    return [trust[name] for name in ("issuers", "witnesses") if name in trust] + [log["keys"] for log in trust.get("logs", ())]
+
+
+def witnessed(rag: Rag, folder: Path, name: str) -> None:
+    """Issue a certificate that the log and its witness sign with the keys that they have now."""
+    trust = trusting(rag, folder, *KEYS)
+    if not (folder / "seen.db").exists():
+        Witness.create("seen.db", "witness.example/w1")
+    logs = logs_from_json(json.loads((folder / trust).read_text()))
+    with Witness("seen.db", load_keys("witness.keys"), logs.values()) as witness, WitnessServer(witness) as server:
+        server.start()
+        told = rag("answer", "notes.db", QUESTION, "--certificate", name, *SIGNING, *LOGGING, "--witness", server.url, "--trust", trust)
+    assert (told.code, "not cosigned" in told.err) == (0, False)
 
 
 def test_an_issuer_gets_a_key_that_only_it_can_read(rag: Rag, folder: Path) -> None:
@@ -70,12 +100,14 @@ def test_what_cannot_be_made_is_one_line(rag: Rag, folder: Path, arguments: tupl
 class TestRotation:
     """`rag keys rotate` and `retire`."""
 
-    @pytest.mark.parametrize(("arguments", "days"), [((), 7), (("--overlap", "30"), 30), (("--overlap", "0"), 0)])
-    def test_the_old_key_of_an_issuer_ends_with_the_overlap(self, rag: Rag, arguments: tuple[str, ...], days: int) -> None:
+    @pytest.mark.parametrize(("arguments", "days"), [((), 90), (("--overlap", "30"), 30), (("--overlap", "0"), 0), (("--overlap", "36500"), 36_500)])
+    def test_the_old_key_of_an_issuer_ends_with_the_overlap(self, rag: Rag, folder: Path, arguments: tuple[str, ...], days: int) -> None:
         rag(*ISSUER)
+        secret = json.loads((folder / "i.keys").read_text())["signing"]["seed"]
         rotated = rag("keys", "rotate", "i.keys", *arguments)
         old, new = load_issuer_keys("i.keys").keys
-        assert (rotated.code, rotated.err) == (0, "")
+        assert (rotated.code, rotated.err) == (0, COPIES)
+        assert secret not in (folder / "i.keys").read_text()
         assert rotated.out == (f"issuer     Acme\nkey        {old.key_id}\n           from {old.not_before}, until {old.not_after}\n"
                                f"key        {new.key_id}\n           from {new.not_before}, signs\n")
         ends, begins = read_time(str(old.not_after)), read_time(new.not_before)
@@ -91,6 +123,7 @@ class TestRotation:
         assert rag("keys", "rotate", file).out.count("signs\n") == 2 * len(before.signing) == len(load_keys(file).signing)
         secret = (folder / file).read_text().splitlines()[1].rpartition("+")[2]
         retired = rag("keys", "retire", file, before.signing[0].key_id.hex())
+        assert (retired.code, retired.err) == (0, COPIES)
         assert f"key        {before.signing[0].key_id.hex()}  retired\n" in retired.out
         assert secret not in (folder / file).read_text()
 
@@ -105,20 +138,88 @@ class TestRotation:
         refused = rag("keys", *arguments)
         assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1)
         assert refused.err.startswith(f"rag: error [{code}]: ")
+        assert "that the log was made with" not in refused.err
         assert (folder / "l.keys").read_bytes() == before
 
-    def test_the_last_key_of_a_log_cannot_be_retired(self, rag: Rag) -> None:
-        rag(*LOG)
-        refused = rag("keys", "retire", "l.keys", load_keys("l.keys").signing[0].key_id.hex())
-        assert (refused.code, refused.err.endswith("; rotate first\n")) == (1, True)
+    @pytest.mark.parametrize("forgetting", [(), ("--compromised",)])
+    @pytest.mark.parametrize("command", [ISSUER, LOG, WITNESS])
+    def test_the_key_that_signs_alone_cannot_be_retired(self, rag: Rag, folder: Path, command: tuple[str, ...], forgetting: tuple[str, ...]) -> None:
+        key_id = rag(*command).out.splitlines()[1].split()[1]
+        before = (folder / command[2]).read_bytes()
+        refused = rag("keys", "retire", command[2], key_id, *forgetting)
+        assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1)
+        assert refused.err.startswith(f"rag: error [key_unknown]: the key {key_id} ")
+        assert refused.err.endswith("; rotate first\n")
+        assert (folder / command[2]).read_bytes() == before
+
+    def test_a_superseded_key_of_an_issuer_is_ended_by_the_beginning_of_its_id(self, rag: Rag) -> None:
+        rag(*ISSUER)
+        rag("keys", "rotate", "i.keys")
+        old, new = load_issuer_keys("i.keys").keys
+        retired = rag("keys", "retire", "i.keys", old.key_id[:8])
+        ended = load_issuer_keys("i.keys").keys[0]
+        assert (retired.code, retired.err) == (0, "")
+        assert retired.out == (f"issuer     Acme\nkey        {old.key_id}\n           from {old.not_before}, until {ended.not_after}\n"
+                               f"key        {new.key_id}\n           from {new.not_before}, signs\n")
+        assert str(ended.not_after) < str(old.not_after)
+
+    @pytest.mark.parametrize("command", [ISSUER, LOG, WITNESS])
+    def test_a_retired_key_is_not_retired_again(self, rag: Rag, command: tuple[str, ...]) -> None:
+        rag(*command)
+        key_id = rag("keys", "rotate", command[2], *(("--overlap", "0") if command == ISSUER else ())).out.splitlines()[1].split()[1]
+        if command != ISSUER:
+            rag("keys", "retire", command[2], key_id)
+        else:
+            time.sleep(1.1)  # its end was rounded up
+        refused = rag("keys", "retire", command[2], key_id)
+        assert (refused.code, refused.out) == (1, "")
+        assert re.fullmatch(rf"rag: error \[key_unknown\]: the key {key_id} of \S+ (is retired already|ended at \S+); it is left as it is\n", refused.err)
+
+    @pytest.mark.parametrize("is_retired", [False, True])
+    @pytest.mark.parametrize("command", [ISSUER, LOG, WITNESS])
+    def test_a_compromised_key_is_shown_and_trusted_no_more(self, rag: Rag, command: tuple[str, ...], is_retired: bool) -> None:
+        file = command[2]
+        rag(*command)
+        old = rag("keys", "rotate", file).out.splitlines()[1].split()[1]
+        assert old in rag("keys", "show", file).out
+        before = rag("keys", "show", file, "--trust").json
+        secret_goes = file != ISSUER[2] and not is_retired
+        if is_retired and file != ISSUER[2]:
+            rag("keys", "retire", file, old)
+        forgotten = rag("keys", "retire", file, old, "--compromised")
+        told = "rag: note: give a new trust file to all who verify: by the one that they have, the key is still good\n"
+        assert (forgotten.code, forgotten.err) == (0, COPIES + told if secret_goes else told)
+        assert old not in forgotten.out
+        assert forgotten.out == rag("keys", "show", file).out
+        after = rag("keys", "show", file, "--trust").json
+        assert [len(listed) for listed in keys_of(after)] == [len(listed) - 1 for listed in keys_of(before)]
+        again = rag("keys", "retire", file, old, "--compromised")
+        assert (again.code, f"has no key with the id {old}; name one of those in its file" in again.err) == (1, True)
+
+    def test_ids_that_name_no_key_of_an_issuer_are_told(self, rag: Rag) -> None:
+        rag(*ISSUER)
+        for key_id, told in (("0", "names no key of an issuer; give the 64 hex digits of its id, or at least the first 8"), ("x\x1b[2J", "names no key of an issuer; "),
+                             ("00000000", "Acme has no key with the id 00000000; name one of those in its file")):
+            refused = rag("keys", "retire", "i.keys", key_id)
+            assert (refused.code, refused.out, len(refused.err.splitlines()), "\x1b" in refused.err) == (1, "", 1, False)
+            assert told in refused.err
 
     def test_what_is_for_the_other_kind_is_refused(self, rag: Rag) -> None:
         rag(*ISSUER)
         rag(*LOG)
         assert rag("keys", "rotate", "l.keys", "--overlap", "3").code == 2
         assert rag("keys", "rotate", "i.keys", "--overlap", "nan").code == 2
-        refused = rag("keys", "retire", "i.keys", "0")
-        assert (refused.code, refused.err) == (1, "rag: error: 'i.keys' holds keys of an issuer, which end by themselves when the overlap of rag keys rotate is over\n")
+        assert rag("keys", "rotate", "i.keys", "--overlap", "36501").code == 2
+        assert rag("keys", "rotate", "i.keys", "--overlap", "-1").code == 2
+
+    def test_a_clock_that_was_set_back_is_told(self, rag: Rag, folder: Path) -> None:
+        rag(*ISSUER)
+        held = json.loads((folder / "i.keys").read_text())
+        held["signing"]["not_before"] = "9000-01-01T00:00:00Z"
+        (folder / "i.keys").write_text(json.dumps(held))
+        refused = rag("keys", "rotate", "i.keys")
+        assert (refused.code, refused.out, len(refused.err.splitlines())) == (1, "", 1)
+        assert refused.err.endswith("and the key that signs began at 9000-01-01T00:00:00Z; set the clock right, or begin a new file\n")
 
 
 class TestShow:
@@ -134,7 +235,7 @@ class TestShow:
         assert set(rag("keys", "show", "i.keys", "--trust").json) == {"issuers"}
         assert list(logs_from_json(rag("keys", "show", "l.keys", "--trust").json)) == [ORIGIN]
 
-    def test_rotated_keys_are_trusted_both_and_retired_ones_not(self, rag: Rag) -> None:
+    def test_rotated_keys_are_trusted_both_and_retired_ones_too(self, rag: Rag) -> None:
         rag(*ISSUER)
         rag("keys", "rotate", "i.keys")
         assert [set(one) for one in rag("keys", "show", "i.keys", "--trust").json["issuers"]] == [
@@ -144,7 +245,7 @@ class TestShow:
         rag("keys", "rotate", "l.keys")
         assert old.text() in rag("keys", "show", "l.keys", "--trust").json["logs"][0]["keys"]
         rag("keys", "retire", "l.keys", old.key_id.hex())
-        assert old.text() not in rag("keys", "show", "l.keys", "--trust").json["logs"][0]["keys"]
+        assert rag("keys", "show", "l.keys", "--trust").json["logs"][0]["keys"] == [old.text(), load_keys("l.keys").signing[0].text()]
 
     def test_no_secret_is_shown(self, rag: Rag, folder: Path) -> None:
         for command in (ISSUER, LOG, WITNESS):
@@ -153,14 +254,69 @@ class TestShow:
         files = ("i.keys", "l.keys", "w.keys")
         shown = rag("keys", "show", *files).out + rag("keys", "show", *files, "--trust").out
         held = "".join((folder / file).read_text() for file in files)
-        secrets = [*(key["seed"] for key in json.loads((folder / "i.keys").read_text())["keys"]), *re.findall(r"PRIVATE\+KEY\+[^+]+\+[^+]+\+(\S+)", held)]
-        assert len(secrets) == 2 + 2 + 4
+        secrets = [json.loads((folder / "i.keys").read_text())["signing"]["seed"], *re.findall(r"PRIVATE\+KEY\+[^+]+\+[^+]+\+(\S+)", held)]
+        assert len(secrets) == 1 + 2 + 4
         assert all(secret not in shown for secret in secrets)
 
     def test_several_files_are_shown_one_below_the_other(self, rag: Rag) -> None:
         rag(*ISSUER)
         rag(*LOG)
         assert rag("keys", "show", "i.keys", "l.keys").out == f"{rag('keys', 'show', 'i.keys').out}\n{rag('keys', 'show', 'l.keys').out}"
+
+
+class TestAnswersFromBefore:
+    """Certificates that were made with keys that were since exchanged, verified by one trust file."""
+
+    def test_a_log_and_its_witness_change_their_keys(self, proven: Rag, folder: Path) -> None:
+        parties = ("log.keys", "witness.keys")
+        old = {file: [key.key_id.hex() for key in load_keys(file).signing] for file in parties}
+        witnessed(proven, folder, "before.json")
+        for file in parties:
+            proven("keys", "rotate", file)
+        witnessed(proven, folder, "meanwhile.json")
+        for file in parties:
+            assert [proven("keys", "retire", file, key_id).code for key_id in old[file]] == [0] * len(old[file])
+        witnessed(proven, folder, "after.json")
+        trust = json.loads((folder / trusting(proven, folder, *KEYS)).read_text())
+        assert (len(trust["logs"][0]["keys"]), len(trust["witnesses"]), trust["quorum"]) == (2, 4, 1)
+        for name, count in (("before.json", 1), ("meanwhile.json", 2), ("after.json", 1)):
+            told = proven("verify", name, *TRUST, *ASKED, "--json").json
+            assert (told["outcome"], told["answer"]["logged"]["witnesses"][0]["name"]) == ("verified", "witness.example/w1")
+            assert json.loads((folder / name).read_text())["receipt"].count(f"\u2014 {ORIGIN} ") == count
+
+        for key_id in old["witness.keys"]:
+            proven("keys", "retire", "witness.keys", key_id, "--compromised")
+        trusting(proven, folder, *KEYS)
+        assert proven("verify", "before.json", *TRUST, *ASKED).out.startswith("unknown [witness_quorum]: ")
+        proven("keys", "retire", "log.keys", *old["log.keys"], "--compromised")
+        trusting(proven, folder, *KEYS)
+        assert proven("verify", "before.json", *TRUST, *ASKED).out.startswith("unknown [untrusted_log]: ")
+        witnessed(proven, folder, "last.json")
+        assert [proven("verify", name, *TRUST, *ASKED).code for name in ("meanwhile.json", "after.json", "last.json")] == [0, 0, 0]
+
+    def test_an_issuer_changes_its_key(self, proven: Rag, folder: Path) -> None:
+        old = load_issuer_keys("issuer.keys").signing.key_id
+        witnessed(proven, folder, "w.json")
+        proven("keys", "rotate", "issuer.keys")
+        proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING)
+        trusting(proven, folder)
+        assert [proven("verify", name, *TRUST, *ASKED).code for name in ("a.json", "b.json")] == [0, 0]
+        gone = proven("attack", "a.json", *TRUST, *ASKED, *SIGNING)
+        assert (gone.code, gone.out) == (2, "")
+        assert gone.err == ("rag: error: 'issuer.keys' does not hold the key that signed the certificate; give the file whose last key did, "
+                            "or a certificate by that key\n")
+
+        time.sleep(1.1)  # an end is the beginning of a second, and the answers are from before it
+        proven("keys", "retire", "issuer.keys", old[:8])
+        trusting(proven, folder, *KEYS)
+        lax = json.loads((folder / "trust.json").read_text())
+        (folder / "lax.json").write_text(json.dumps({**lax, "quorum": 0}))
+        assert [proven("verify", name, "--trust", "lax.json", *ASKED).out.partition(":")[0] for name in ("a.json", "w.json", "b.json")] == [
+            "unknown [key_ended]", "verified", "verified"]
+        proven("keys", "retire", "issuer.keys", old, "--compromised")
+        trusting(proven, folder)
+        assert proven("verify", "a.json", *TRUST, *ASKED).out.startswith("unknown [untrusted_issuer]: ")
+        assert proven("verify", "b.json", *TRUST, *ASKED).code == 0
 
 
 def test_every_page_of_the_group_fits(rag: Rag) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,6 +77,16 @@ class TestAppending:
         assert told.out == f"b.json: entry 1 of {ORIGIN}\nc.json: entry 2 of {ORIGIN}\n"
         assert [proven("verify", name, *TRUST, *ASKED).code for name in ("a.json", "b.json", "c.json")] == [0, 0, 0]
         assert (folder / "b.json").stat().st_mode & 0o777 == 0o640
+
+    def test_one_whose_receipt_was_lost_gets_one_and_is_not_logged_again(self, proven: Rag, folder: Path) -> None:
+        issue(proven, "b.json", None)
+        issue(proven, "c.json", None)
+        shutil.copy(folder / "b.json", folder / "lost.json")
+        assert proven("log", "append", "answers.log", "b.json", *KEYS).code == 0
+        told = proven("log", "append", "answers.log", "lost.json", "c.json", *KEYS)
+        assert told.out == f"lost.json: entry 1 of {ORIGIN}, as before\nc.json: entry 2 of {ORIGIN}\n"
+        assert [proven("verify", name, *TRUST, *ASKED).code for name in ("lost.json", "c.json")] == [0, 0]
+        assert proven("log", "check", "answers.log").out == f"clean: 3 entries of {ORIGIN}\n"
 
     def test_one_that_is_logged_is_not_logged_again(self, proven: Rag, folder: Path) -> None:
         before = (folder / "a.json").read_bytes()
@@ -310,12 +321,37 @@ class TestMonitor:
         told = proven(*self.WATCH, "answers.log", *TRUST)
         key = other["certificate"]["issuer"]["key_id"]
         assert (told.code, told.err) == (1, "")
-        assert told.out == (f"read       3 entries, 1 new\nconflict   entries 0 and 2: two answers by the issuer's key {key} to one question over one state of an index\n"
+        assert told.out == (f"read       3 entries, 1 new\nconflict   entries 0 and 2: two answers by the issuer's key {key} to one question over one state of an index, "
+                            "made in one way\n"
                             "so far     1 conflict, 0 alarms\n")
         again = proven(*self.WATCH, "answers.log", *TRUST, "--json")
-        assert (again.code, again.json["conflicts"], again.json["so_far"]["conflicts"]) == (0, [], [{"first": 0, "second": 2, "issuer_key_id": key}])
+        assert (again.code, again.json["conflicts"], again.json["so_far"]["conflicts"]) == (0, [], [{"first": 0, "second": 2, "same_setup": True, "issuer_key_id": key}])
         shorter = proven(*self.WATCH, "old.log", *TRUST, "--json")
-        assert (shorter.code, shorter.json["so_far"]["conflicts"]) == (1, [{"first": 0, "second": 2, "issuer_key_id": None}]), "it does not show the entries any more"
+        assert (shorter.code, shorter.json["so_far"]["conflicts"]) == (1, [{"first": 0, "second": 2, "same_setup": True, "issuer_key_id": None}]), "it does not show the entries any more"
+
+    def test_two_answers_that_were_made_in_different_ways_are_told_as_such(self, proven: Rag, folder: Path) -> None:
+        body = json.loads((folder / "a.json").read_text())["certificate"]
+        body["judge"]["version"] = "another"
+        self.equivocate(body, folder)
+        told = proven(*self.WATCH, "answers.log", *TRUST, "--new")
+        assert told.code == 1
+        assert told.out.splitlines()[1].endswith(" to one question over one state of an index, made in different ways: another model, judge, limit or policy")
+        assert [each["same_setup"] for each in proven(*self.WATCH, "answers.log", *TRUST, "--json").json["so_far"]["conflicts"]] == [False]
+
+    def test_whoever_serves_garbage_is_told_as_such_and_accuses_no_log(self, proven: Rag, folder: Path) -> None:
+        proven("log", "tiles", "answers.log", "site")
+        assert proven(*self.WATCH, "site", *TRUST, "--new").code == 0
+        issue(proven, "b.json")
+        proven("log", "tiles", "answers.log", "site")
+        entries = folder / "site" / "tile" / "entries" / "000.p" / "2"
+        real = entries.read_bytes()
+        entries.write_bytes(real.replace(b"issuer_key_id", b"issuer_key_ix"))
+        told = proven(*self.WATCH, "site", *TRUST)
+        assert (told.code, told.out.splitlines()[1].partition("]")[0], "may be at fault" in told.out) == (1, "alarm      [entries_differ", True)
+        entries.write_bytes(b"garbage")
+        assert proven(*self.WATCH, "site", *TRUST).err.startswith("rag: error [tile_malformed]: ")
+        entries.write_bytes(real)
+        assert proven(*self.WATCH, "site", *TRUST).out == "read       2 entries, 1 new\nso far     0 conflicts, 1 alarm\n"
 
     def equivocate(self, body: dict[str, Any], folder: Path) -> None:
         """Let the issuer log another answer to the same question over the same state, beside its commands."""
@@ -332,7 +368,7 @@ class TestMonitor:
         issue(proven, "b.json")
         assert proven(*self.WATCH, "answers.log", *TRUST, "--new").code == 0
         shrunk = proven(*self.WATCH, "old.log", *TRUST)
-        assert (shrunk.code, shrunk.out.splitlines()[1]) == (1, "alarm      [rolled_back] the log shows 1 entries, and it showed 2 before")
+        assert (shrunk.code, shrunk.out.splitlines()[1]) == (1, "alarm      [rolled_back] the log shows 1 entries, and it showed 2 before; whoever serves it may be behind")
         for name in ("c.json", "d.json"):
             issue(proven, name, "old.log")
         forked = proven(*self.WATCH, "old.log", *TRUST, "--json")

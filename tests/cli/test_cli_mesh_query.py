@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mesh_programs import Serving, lay_out, rows
+from mesh_programs import rows, two_shards
 from station.station_mesh import LiveMesh
 
-from rag_stdlib import Config, Runtime, SourceDocument, rag_ingest_many
 from rag_stdlib.cli import meshnode
 from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.meshquery import _outcome, _place, _plain, _score
@@ -33,17 +32,7 @@ LONG = ("--timeout", "20000")
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, mesh: LiveMesh) -> Iterator[Path]:
     """A folder whose two indexes are being served, with the texts of `TEXTS`; *the north* has no word of the topic fish."""
-    folder = tmp_path_factory.mktemp("mesh")
-    lay_out(folder, mesh)
-    with Runtime(Config(), root=folder):
-        for side, texts in TEXTS.items():
-            documents = [SourceDocument(f"{side}-{name}", f"{side}/{name}.md", text, metadata={"topics": "fish" if name == "heron" else "land"})
-                         for name, text in texts.items()]
-            assert rag_ingest_many(f"{side}.db", documents, 200)
-    with (Serving(folder, "north.db", "--key", "a.key", "--shard-id", "the north of a long name\x1b[31m") as north,
-          Serving(folder, "south.db", "--key", "b.key") as south):
-        for serving in (north, south):
-            serving.wait("everything is served")
+    with two_shards(tmp_path_factory.mktemp("mesh"), mesh, TEXTS, "--shard-id", "the north of a long name\x1b[31m") as folder:
         yield folder
 
 

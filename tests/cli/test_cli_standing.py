@@ -47,6 +47,73 @@ def test_the_second_signal_ends_the_process_at_once() -> None:
         assert (*process.communicate(timeout=30), process.returncode) == ("", "rag: stopped\n", 143)
 
 
+HANGING = """
+import sys, threading
+from contextlib import closing
+from rag_stdlib.cli.standing import Stop, heard
+
+class Serving:
+    def close(self):
+        print('hanging', flush=True)
+        print('what was shown')
+        threading.Event().wait()
+
+stop = Stop()
+with heard(stop.tell), closing(Serving()):
+    print('ready', flush=True)
+    stop.wait()
+"""
+DEAF = """
+class Deaf:
+    def write(self, text):
+        raise ZeroDivisionError
+    flush = write
+"""
+PRINTING = """
+import sys
+from rag_stdlib.cli.standing import heard
+with heard(lambda: print('told', file=sys.stderr, flush=True)):
+    print('ready', file=sys.stderr, flush=True)
+    while True: print('x' * 100_000)
+"""
+
+
+def stopped(child: str, lines: tuple[str, ...], *, on_stderr: bool = False) -> tuple[str, str, int]:
+    """Start a program, send it SIGTERM after each of these lines that it tells, and return what else it tells, and its exit code."""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        told = process.stderr if on_stderr else process.stdout
+        try:
+            for line in lines:
+                assert told.readline() == line
+                time.sleep(0.2)  # until it hangs
+                process.send_signal(signal.SIGTERM)
+            code = process.wait(30)
+            return process.stdout.read(), process.stderr.read(), code
+        finally:
+            process.kill()
+
+
+def test_a_stop_that_hangs_is_ended_by_the_second_signal_and_what_was_shown_is_sent_out() -> None:
+    assert stopped(HANGING, ("ready\n", "hanging\n")) == ("what was shown\n", "rag: stopped\n", 143)
+
+
+def test_it_ends_whatever_becomes_of_its_word() -> None:
+    deaf = "\n    sys.stderr = Deaf()\n    print('ready'"
+    assert stopped(DEAF + HANGING.replace("\n    print('ready'", deaf), ("ready\n", "hanging\n")) == ("what was shown\n", "", 143)
+    gone = "\n    sys.stderr.close()\n    print('ready'"
+    assert stopped(HANGING.replace("\n    print('ready'", gone), ("ready\n", "hanging\n")) == ("what was shown\n", "", 143)
+    mute = HANGING.replace("print('what was shown')", "sys.stdout = Deaf()")
+    assert stopped(DEAF + mute, ("ready\n", "hanging\n")) == ("", "rag: stopped\n", 143)
+
+
+def test_it_ends_also_in_the_middle_of_showing_something() -> None:
+    _, said, code = stopped(PRINTING, ("ready\n", "told\n"), on_stderr=True)
+    assert (said, code) == ("rag: stopped\n", 143)
+
+
 def test_lines_of_the_log_are_told_and_some_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("rag_stdlib.tests")
 

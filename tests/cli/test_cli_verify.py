@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import re
@@ -16,6 +18,9 @@ import pytest
 from proven import ASKED, CLAIM, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, copied, lay_out, trusting
 
 from rag_stdlib.cli.verdictwords import MEANINGS
+from rag_stdlib.proof.log.logkeys import load_keys
+from rag_stdlib.proof.log.merkle import compare
+from rag_stdlib.proof.log.pinned import PinnedLog
 from rag_stdlib.proof.verify import CODES
 
 Write = Callable[..., Path]
@@ -251,6 +256,67 @@ class TestMemory:
             assert "\nrefuted    memory\n" in told.out
             assert CLAIM not in told.out
         assert proven("verify", "c.json", *self.REMEMBER, "--json").json["answer"] is None
+        assert self.evidence(folder)["path"] == [], "two signed trees of one size are enough"
+
+    def evidence(self, folder: Path) -> dict[str, Any]:
+        file, = (folder / "seen").glob("*.forked")
+        assert file.stat().st_mode & 0o777 == 0o600
+        told: dict[str, Any] = json.loads(file.read_text())
+        return told
+
+    @pytest.mark.parametrize("seen", [2, 3])
+    def test_a_fork_that_the_log_itself_publishes_is_refuted_with_evidence(self, proven: Rag, folder: Path, seen: int) -> None:
+        copied(folder, "answers.log", "fork.log")
+        for name in ("b.json", "c.json")[:seen - 1]:
+            self.another(proven, name)
+        for name in ("d.json", "e.json", "f.json"):
+            self.another(proven, name, "fork.log")
+        proven("log", "tiles", "answers.log", "site")
+        proven("log", "tiles", "fork.log", "forked")
+        assert proven("verify", "a.json", *self.REMEMBER, "--log", "site").code == 0
+        told = proven("verify", "f.json", *self.REMEMBER, "--log", "forked")
+        assert told.code == 1
+        assert told.out.startswith(f"refuted [forked]: the log {ORIGIN} shows another tree than before: it signed a tree of 4 entries that does not continue its tree of {seen}\n")
+        told = self.evidence(folder)
+        signed = [PinnedLog(ORIGIN, load_keys(str(folder / "log.keys")).signing).open(told[name].encode()).checkpoint for name in ("remembered", "shown")]
+        old, new = ((each.size, each.root) for each in signed)
+        assert (old[0], new[0]) == (seen, 4)
+        assert compare(*old, *new, [base64.b64decode(each) for each in told["path"]]) == "another"
+
+    @pytest.mark.parametrize("seen", [2, 3])
+    def test_whoever_serves_garbage_makes_no_fork_of_an_honest_log(self, proven: Rag, folder: Path, seen: int) -> None:
+        for name in ("b.json", "c.json")[:seen - 1]:
+            self.another(proven, name)
+        proven("log", "tiles", "answers.log", "site")
+        assert proven("verify", "a.json", *self.REMEMBER, "--log", "site").code == 0
+        for name in ("d.json", "e.json"):
+            self.another(proven, name)
+        proven("log", "tiles", "answers.log", "mirror")
+        real = {file: file.read_bytes() for file in sorted((folder / "mirror").glob("tile/[0-9]/**/*")) if file.is_file()}
+        before = {file.name: file.read_bytes() for file in (folder / "seen").iterdir()}
+        for garbage in (lambda data: hashlib.sha256(data).digest() * (len(data) // 32), lambda data: data[:-1], lambda _: b"", lambda data: data[32:] + data[:32]):
+            for file, data in real.items():
+                file.write_bytes(garbage(data))
+            for arguments in (("e.json",), ("d.json",), ("e.json", "--json")):
+                told = proven("verify", *arguments, *self.REMEMBER, "--log", "mirror")
+                assert (told.code, "forked" in told.out, CLAIM in told.out) == (3, False, False), told.out
+                assert told.json["code"] == "consistency_not_shown" if "--json" in arguments else told.out.startswith("unknown [consistency_not_shown]: ")
+            assert {file.name: file.read_bytes() for file in (folder / "seen").iterdir()} == before, "nobody is accused, and nothing is forgotten"
+        for file, data in real.items():
+            file.write_bytes(data)
+        assert proven("verify", "e.json", *self.REMEMBER, "--log", "mirror").code == 0
+
+    def test_whoever_shows_nothing_of_use_hides_no_fork(self, proven: Rag, folder: Path) -> None:
+        copied(folder, "answers.log", "fork.log")
+        self.another(proven, "b.json")
+        self.another(proven, "c.json", "fork.log")
+        assert proven("verify", "b.json", *self.REMEMBER).code == 0
+        self.another(proven, "d.json")
+        proven("log", "tiles", "answers.log", "mirror")
+        for file in (folder / "mirror").glob("tile/0/**/3"):
+            file.write_bytes(b"\1" * 96)
+        for place in ("mirror", "nowhere"):
+            assert proven("verify", "c.json", *self.REMEMBER, "--log", place).out.startswith("refuted [forked]: ")
 
     def test_a_log_that_is_rolled_back_is_refuted(self, proven: Rag) -> None:
         proven("log", "tiles", "answers.log", "old")

@@ -81,7 +81,7 @@ def rehashed(changed: dict[str, Any]) -> dict[str, Any]:
     """Compute every digest of a body again, as an issuer who lies would."""
     made = copy.deepcopy(changed)
     retrieval = made["retrieval"]
-    retrieval["state"] = fmt.index_state(retrieval)
+    retrieval["state"] = fmt.index_state(retrieval, made["query"]["salt"])
     for item in retrieval["items"]:
         item["content_sha256"] = fmt.text_digest(item["text"])
     made["answer"]["sha256"] = fmt.text_digest(made["answer"]["text"])

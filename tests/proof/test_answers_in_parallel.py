@@ -13,7 +13,7 @@ from certified import as_bytes
 from rag_stdlib import Config, Runtime, carry, rag_ingest
 from rag_stdlib.proof.generators import make_generator
 from rag_stdlib.proof.issuerkeys import load_issuer_keys, new_issuer_keys
-from rag_stdlib.proof.issuing import Issuer, answer
+from rag_stdlib.proof.issuing import Issuer, LogFile, answer
 from rag_stdlib.proof.judges import make_judge
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.logkeys import load_keys, new_keys
@@ -35,7 +35,7 @@ def made(root: Path) -> tuple[Issuer, Pipeline, Trust]:
     """Issue by the keys on disk, into the log on disk."""
     issuer, log_keys = load_issuer_keys(root / "issuer"), load_keys(root / "log.keys")
     trust = Trust.from_json({"issuers": issuer.trusted(), "logs": [{"origin": "log.example/a", "keys": [key.text() for key in log_keys.signing]}]})
-    return Issuer(issuer, Log(root / "log.db", log_keys, synchronous="normal")), Pipeline(make_generator(), make_judge("quotation")), trust
+    return Issuer(issuer, LogFile(root / "log.db", log_keys, synchronous="normal")), Pipeline(make_generator(), make_judge("quotation")), trust
 
 
 def test_sixteen_answers_at_once_are_logged_and_a_reader_waits_for_none(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_keys_and_log_go_on_after_a_restart(tmp_path: Path) -> None:
         for _ in range(3):
             issuer, pipeline, trust = made(tmp_path)
             found.append(answer(QUESTION, lambda question: retrieve("a.db", question, 5), pipeline, issuer))
-            assert isinstance(issuer.log, Log)
+            assert isinstance(issuer.log, LogFile)
             issuer.log.close()
     verdicts = [verify(as_bytes(envelope), trust, Policy(), QUESTION, now=datetime.now(timezone.utc)) for envelope in found]
     assert [verdict.logged.index for verdict in verdicts if verdict and verdict.logged] == [0, 1, 2]

@@ -1,19 +1,61 @@
-"""Keys of an issuer on disk: their owner's alone, and exchanged with overlap."""
+"""Keys of an issuer on disk: their owner's alone, exchanged with overlap, and without the secrets of those that sign no more."""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rag_stdlib.proof.issuerkeys import IssuerKeys, load_issuer_keys, new_issuer_keys, rotate_issuer_keys
+from rag_stdlib.proof.certificate import LIFETIME_S
+from rag_stdlib.proof.issuerkeys import (
+    OVERLAP_S,
+    IssuerKey,
+    IssuerKeys,
+    load_issuer_keys,
+    new_issuer_keys,
+    retire_issuer_key,
+    rotate_issuer_keys,
+)
 from rag_stdlib.proof.log.errors import LogError
 from rag_stdlib.proof.trust import Trust
 
 NOW = datetime(2026, 12, 1, 12, 0, 0, tzinfo=timezone.utc)
+ROOT = Path(__file__).parents[2]
+SEED = base64.b64encode(bytes(range(32))).decode()
+
+
+def public(seed: int) -> str:
+    return base64.b64encode(IssuerKey(seed.to_bytes(32, "big"), "").public).decode()
+
+
+def superseded(seed: int = 1, begins: str = "2026-11-01T12:00:00Z", ends: str = "2026-12-01T12:00:00Z") -> dict[str, Any]:
+    return {"public_key": public(seed), "not_before": begins, "not_after": ends}
+
+
+def written(path: Path, *before: dict[str, Any], **changes: Any) -> Path:
+    """Write a file by hand: a key that signs since NOW, and those before it."""
+    text = {"schema": "rag-stdlib/issuer-keys/v1", "name": "acme", "signing": {"seed": SEED, "not_before": "2026-12-01T12:00:00Z"}, "superseded": list(before)}
+    path.write_text(json.dumps({**text, **changes}))
+    path.chmod(0o600)
+    return path
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(LogError) as caught:
+        call()
+    return f"{caught.value.code}: {caught.value.words}"
 
 
 def test_a_new_file_holds_one_key_that_its_owner_alone_may_read(tmp_path: Path) -> None:
@@ -21,7 +63,9 @@ def test_a_new_file_holds_one_key_that_its_owner_alone_may_read(tmp_path: Path) 
     assert load_issuer_keys(tmp_path / "keys") == made
     assert (made.name, len(made.keys), made.signing.not_before, made.signing.not_after) == ("acme", 1, "2026-12-01T12:00:00Z", None)
     assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o600
+    assert made.signing.seed is not None
     assert made.signing.seed.hex() not in repr(made)
+    assert str(made.signing.seed) not in repr(made)
     with pytest.raises(LogError, match="already") as caught:
         new_issuer_keys(tmp_path / "keys", "acme", NOW)
     assert caught.value.code == "exists"
@@ -40,6 +84,34 @@ def test_rotating_adds_a_key_and_the_old_one_is_believed_for_the_overlap(tmp_pat
     assert [new.is_valid(at) for at in ("2026-12-31T11:59:59Z", "2026-12-31T12:00:00Z", "2999-01-01T00:00:00Z")] == [False, True, True]
 
 
+def test_the_secret_of_a_superseded_key_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    first = new_issuer_keys(path, "acme", NOW).signing
+    assert first.seed is not None
+    secret = base64.b64encode(first.seed).decode()
+    assert secret in path.read_text()
+    old = rotate_issuer_keys(path, NOW).keys[0]
+    assert secret not in path.read_text()
+    assert path.read_text().count('"seed"') == 1
+    assert (old.seed, old.public, old.key_id) == (None, first.public, first.key_id)
+    assert refused(lambda: old.private) == (f"key_unknown: the secret of the key {first.key_id} was forgotten when another key took its place; "
+                                            "only the last key of an issuer signs")
+    assert [file.name for file in tmp_path.iterdir()] == ["keys"]
+
+
+def test_without_another_word_an_old_key_is_believed_for_as_long_as_certificates_last(tmp_path: Path) -> None:
+    new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    assert OVERLAP_S == LIFETIME_S == 90 * 86_400
+    assert rotate_issuer_keys(tmp_path / "keys", NOW).keys[0].not_after == "2027-03-01T12:00:00Z"
+
+
+def test_what_was_issued_within_the_second_of_a_rotation_is_believed(tmp_path: Path) -> None:
+    new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    keys = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(milliseconds=700), overlap_s=0)
+    assert (keys.keys[0].not_after, keys.signing.not_before) == ("2026-12-01T12:00:01Z", "2026-12-01T12:00:00Z")
+    assert Trust.from_json({"issuers": keys.trusted()}).issuers[keys.keys[0].key_id].is_valid("2026-12-01T12:00:00Z")
+
+
 def test_a_signature_by_the_key_of_the_file_is_one_by_its_public_half(tmp_path: Path) -> None:
     key = new_issuer_keys(tmp_path / "keys", "acme", NOW).signing
     key.private.public_key().verify(key.private.sign(b"x"), b"x")
@@ -53,47 +125,303 @@ def test_a_name_that_no_certificate_can_bear_is_refused(tmp_path: Path, name: st
     assert not (tmp_path / "keys").exists()
 
 
-def test_an_overlap_goes_forward(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x" * 200, "\U0001f511" * 200, '"\\\n\0', "schema", " "])
+def test_every_name_that_a_certificate_can_bear_is_kept(tmp_path: Path, name: str) -> None:
+    new_issuer_keys(tmp_path / "keys", name, NOW)
+    rotate_issuer_keys(tmp_path / "keys", NOW)
+    assert load_issuer_keys(tmp_path / "keys").name == name
+
+
+@pytest.mark.parametrize("now", [datetime(1969, 12, 31, tzinfo=timezone.utc), datetime(999, 1, 1, tzinfo=timezone.utc),
+                                 datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))])
+def test_a_time_that_no_certificate_can_state_is_refused(tmp_path: Path, now: datetime) -> None:
+    with pytest.raises(ValueError, match=r"no certificate can state the time .*; set the clock right"):
+        new_issuer_keys(tmp_path / "new", "acme", now)
+    assert not (tmp_path / "new").exists()
+    path = written(tmp_path / "keys", superseded(1, ends="2027-12-01T12:00:00Z"))
+    before = path.read_bytes()
+    for call in (lambda: rotate_issuer_keys(path, now), lambda: retire_issuer_key(path, load_issuer_keys(path).keys[0].key_id, now)):
+        with pytest.raises(ValueError, match="set the clock right"):
+            call()
+    assert path.read_bytes() == before
+
+
+def test_a_time_needs_its_zone_and_any_zone_will_do(tmp_path: Path) -> None:
+    for call in (lambda: new_issuer_keys(tmp_path / "keys", "acme", NOW.replace(tzinfo=None)), lambda: rotate_issuer_keys(tmp_path / "keys", NOW.replace(tzinfo=None))):
+        with pytest.raises(ValueError, match="needs its zone"):
+            call()
+    made = new_issuer_keys(tmp_path / "keys", "acme", NOW.astimezone(timezone(timedelta(hours=-9))))
+    assert made.signing.not_before == "2026-12-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(("overlap_s", "said"), [(-1, "from 0 on"), (10**12, "later than a time can be written"), (10**30, "later than"), (8_000 * 366 * 86_400, "later than")])
+def test_an_overlap_goes_forward_and_ends(tmp_path: Path, overlap_s: int, said: str) -> None:
     made = new_issuer_keys(tmp_path / "keys", "acme", NOW)
-    with pytest.raises(ValueError, match="overlap"):
-        rotate_issuer_keys(tmp_path / "keys", NOW, overlap_s=-1)
+    with pytest.raises(ValueError, match=f"overlap.*{said}"):
+        rotate_issuer_keys(tmp_path / "keys", NOW, overlap_s=overlap_s)
     assert load_issuer_keys(tmp_path / "keys") == made
 
 
-def damaged(change: Any) -> bytes:
-    given = {"schema": "rag-stdlib/issuer-keys/v1", "name": "acme", "keys": [{"seed": "A" * 43 + "=", "not_before": "2026-12-01T12:00:00Z", "not_after": None}]}
-    change(given)
-    return json.dumps(given).encode()
+def test_a_clock_that_was_set_back_rotates_nothing(tmp_path: Path) -> None:
+    made = new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    with pytest.raises(ValueError, match="it is 2026-12-01T11:59:59Z by the clock, and the key that signs began at 2026-12-01T12:00:00Z; set the clock right"):
+        rotate_issuer_keys(tmp_path / "keys", NOW - timedelta(seconds=1))
+    assert load_issuer_keys(tmp_path / "keys") == made
 
 
-@pytest.mark.parametrize("data", [
-    b"", b"{}", b"[]", b"\xff", damaged(lambda keys: keys.update(keys=[])), damaged(lambda keys: keys.update(extra=1)), damaged(lambda keys: keys.pop("name")),
-    damaged(lambda keys: keys["keys"][0].update(seed="A" * 44)), damaged(lambda keys: keys["keys"][0].update(seed="*" * 44)),
-    damaged(lambda keys: keys["keys"][0].update(not_before="2026-02-30T00:00:00Z")), damaged(lambda keys: keys.update(schema="v2")),
+class TestRetirement:
+    """`retire_issuer_key`."""
+
+    def test_a_superseded_key_ends_now(self, tmp_path: Path) -> None:
+        new_issuer_keys(tmp_path / "keys", "acme", NOW)
+        before = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=1))
+        after = retire_issuer_key(tmp_path / "keys", before.keys[0].key_id, NOW + timedelta(days=2))
+        assert after == load_issuer_keys(tmp_path / "keys")
+        assert (after.keys[0].not_after, after.keys[0].public, after.signing) == ("2026-12-03T12:00:00Z", before.keys[0].public, before.signing)
+
+    def test_a_key_that_ended_stays_as_it_is(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(1))
+        before, (old, _) = path.read_bytes(), load_issuer_keys(path).keys
+        for now in (NOW, NOW + timedelta(days=900)):
+            assert refused(lambda now=now: retire_issuer_key(path, old.key_id, now)) == (  # type: ignore[misc]
+                f"key_unknown: the key {old.key_id} of acme ended at 2026-12-01T12:00:00Z; it is left as it is")
+        assert path.read_bytes() == before
+        assert retire_issuer_key(path, old.key_id, NOW - timedelta(seconds=1)).keys[0].not_after == "2026-12-01T11:59:59Z"
+
+    def test_with_a_clock_that_was_set_back_it_ends_where_it_began(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(1))
+        old = retire_issuer_key(path, load_issuer_keys(path).keys[0].key_id, NOW - timedelta(days=300)).keys[0]
+        assert old.not_after == old.not_before == "2026-11-01T12:00:00Z"
+        assert load_issuer_keys(path).keys[0] == old
+
+    @pytest.mark.parametrize("compromised", [False, True])
+    def test_the_key_that_signs_stays(self, tmp_path: Path, compromised: bool) -> None:
+        path = written(tmp_path / "keys", superseded(1))
+        before, signing = path.read_bytes(), load_issuer_keys(path).signing
+        assert refused(lambda: retire_issuer_key(path, signing.key_id, NOW, compromised=compromised)) == (
+            f"key_unknown: the key {signing.key_id} signs for acme; rotate first")
+        assert path.read_bytes() == before
+
+    def test_a_key_that_got_into_other_hands_is_forgotten(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(1), superseded(2), superseded(3))
+        first, stolen, third, signing = load_issuer_keys(path).keys
+        after = retire_issuer_key(path, stolen.key_id, NOW, compromised=True)
+        assert after.keys == (first, third, signing)
+        assert load_issuer_keys(path) == after
+        assert public(2) not in path.read_text()
+        assert [entry["public_key"] for entry in after.trusted()] == [public(1), public(3), base64.b64encode(signing.public).decode()]
+        assert refused(lambda: retire_issuer_key(path, stolen.key_id, NOW, compromised=True)).endswith("; name one of those in its file")
+
+    def test_a_key_is_named_by_the_beginning_of_its_id(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(1), superseded(2))
+        first, second, _ = load_issuer_keys(path).keys
+        retire_issuer_key(path, second.key_id[:8].upper(), NOW, compromised=True)
+        retire_issuer_key(path, first.key_id[:9], NOW, compromised=True)
+        assert len(load_issuer_keys(path).keys) == 1
+
+    def test_a_beginning_of_two_ids_names_neither(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(45_008, ends="2027-01-01T00:00:00Z"), superseded(95_693))  # their ids begin alike
+        first, second, _ = load_issuer_keys(path).keys
+        assert first.key_id[:8] == second.key_id[:8]
+        assert refused(lambda: retire_issuer_key(path, first.key_id[:8], NOW)) == (
+            f"key_unknown: 2 keys of acme have an id that begins with {first.key_id[:8]}; give more of it")
+        assert retire_issuer_key(path, first.key_id[:9], NOW).keys[0].not_after == "2026-12-01T12:00:00Z"
+
+    @pytest.mark.parametrize("key_id", ["", "0", "0123456", "0" * 65, "g" * 8, "01234567\n", "\u0661" * 8, "\ud800" * 8, "x" * 10_000])
+    def test_what_is_no_id_names_no_key(self, tmp_path: Path, key_id: str) -> None:
+        path = written(tmp_path / "keys", superseded(1))
+        said = refused(lambda: retire_issuer_key(path, key_id, NOW))
+        assert said.startswith("key_unknown: ")
+        assert said.endswith(" names no key of an issuer; give the 64 hex digits of its id, or at least the first 8")
+        assert len(said) < 200
+
+    def test_an_id_of_no_key_is_told(self, tmp_path: Path) -> None:
+        path = written(tmp_path / "keys", superseded(1))
+        for key_id in ("0" * 8, "0" * 64):
+            assert refused(lambda key_id=key_id: retire_issuer_key(path, key_id, NOW)) == (  # type: ignore[misc]
+                f"key_unknown: acme has no key with the id {key_id}; name one of those in its file")
+
+
+CUT = "2026-12-01T12:00:00"
+
+
+@pytest.mark.parametrize(("before", "changes"), [
+    ((), {"schema": "v2"}), ((), {"extra": 1}), ((), {"name": ""}), ((), {"name": None}), ((), {"name": "x" * 201}), ((), {"signing": None}), ((), {"signing": []}),
+    ((), {"keys": []}), ((), {"signing": {"seed": SEED}}), ((), {"signing": {"not_before": f"{CUT}Z"}}), ((), {"signing": {"seed": "A" * 44, "not_before": f"{CUT}Z"}}),
+    ((), {"signing": {"seed": "*" * 44, "not_before": f"{CUT}Z"}}), ((), {"signing": {"seed": None, "not_before": f"{CUT}Z"}}),
+    ((), {"signing": {"seed": SEED, "not_before": f"{CUT}Z", "not_after": None}}), ((), {"signing": {"seed": SEED, "not_before": "2026-02-30T00:00:00Z"}}),
+    ((), {"signing": {"seed": SEED, "not_before": f"{CUT}+"}}), ((), {"signing": {"seed": SEED, "not_before": "1969-12-31T23:59:59Z"}}), ((), {"superseded": {}}), ((), {"superseded": None}),
+    (({},), {}), (({**superseded(), "seed": SEED},), {}), (({**superseded(), "not_after": None},), {}), (({**superseded(), "public_key": "A" * 43 + "="},), {}),
+    (({**superseded(), "public_key": "A" * 44},), {}), (({**superseded(), "public_key": base64.b64encode(b"\xff" * 32).decode()},), {}),
+    ((superseded(1), superseded(1)), {}), (({**superseded(), "public_key": base64.b64encode(IssuerKey(bytes(range(32)), "").public).decode()},), {}),
+    ((superseded(1, "2026-12-02T12:00:00Z", "2026-12-03T12:00:00Z"),), {}), ((superseded(1, "2026-11-02T12:00:00Z"), superseded(2, "2026-11-01T12:00:00Z")), {}),
+    ((superseded(1, "2026-11-02T12:00:00Z", "2026-11-01T12:00:00Z"),), {}), (tuple(map(superseded, range(1, 65))), {}),
 ])
-def test_what_is_no_such_file_is_refused(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "keys").write_bytes(data)
-    (tmp_path / "keys").chmod(0o600)
-    with pytest.raises(LogError, match="no file of issuer keys") as caught:
-        load_issuer_keys(tmp_path / "keys")
-    assert caught.value.code == "file_foreign"
-    with pytest.raises(LogError):
-        rotate_issuer_keys(tmp_path / "keys", NOW)
+def test_a_file_with_other_members_is_refused(tmp_path: Path, before: tuple[dict[str, Any], ...], changes: dict[str, Any]) -> None:
+    data = written(tmp_path / "keys", *before, **changes).read_bytes()
+    key_id = "0" * 64
+    for call in (lambda: load_issuer_keys(tmp_path / "keys"), lambda: rotate_issuer_keys(tmp_path / "keys", NOW), lambda: retire_issuer_key(tmp_path / "keys", key_id, NOW)):
+        said = refused(call)
+        assert said.startswith(f"file_foreign: {str(tmp_path / 'keys')!r} is no file of issuer keys")
+        assert SEED not in said
     assert (tmp_path / "keys").read_bytes() == data
 
 
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b"x" * 70_000, b"rag-stdlib/log-keys/v1\nsigning x\n"], ids=lambda data: repr(data[:20]))
+def test_what_is_no_such_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "keys").write_bytes(data)
+    (tmp_path / "keys").chmod(0o600)
+    assert refused(lambda: load_issuer_keys(tmp_path / "keys")).startswith("file_foreign: ")
+    assert refused(lambda: rotate_issuer_keys(tmp_path / "keys", NOW)).startswith("file_foreign: ")
+    assert (tmp_path / "keys").read_bytes() == data
+
+
+def test_a_file_that_was_written_by_hand_is_read(tmp_path: Path) -> None:
+    keys = load_issuer_keys(written(tmp_path / "keys", superseded(1), superseded(2)))
+    assert [key.not_after for key in keys.keys] == ["2026-12-01T12:00:00Z", "2026-12-01T12:00:00Z", None]
+    assert (keys.signing.seed, [key.seed for key in keys.keys[:-1]]) == (bytes(range(32)), [None, None])
+    assert [base64.b64encode(key.public).decode() for key in keys.keys[:-1]] == [public(1), public(2)]
+
+
 def test_a_file_of_others_is_refused(tmp_path: Path) -> None:
-    new_issuer_keys(tmp_path / "keys", "acme", NOW)
-    (tmp_path / "keys").chmod(0o640)
-    with pytest.raises(LogError, match="chmod 600"):
-        load_issuer_keys(tmp_path / "keys")
+    key_id = new_issuer_keys(tmp_path / "keys", "acme", NOW).signing.key_id
+    before = (tmp_path / "keys").read_bytes()
+    calls = (lambda: load_issuer_keys(tmp_path / "keys"), lambda: rotate_issuer_keys(tmp_path / "keys", NOW), lambda: retire_issuer_key(tmp_path / "keys", key_id, NOW))
+    for mode in (0o640, 0o604, 0o620, 0o601):
+        (tmp_path / "keys").chmod(mode)
+        for call in calls:
+            said = refused(call)
+            assert said.startswith("file_unsafe: ")
+            assert "chmod 600" in said
+    (tmp_path / "keys").rename(tmp_path / "real")
+    (tmp_path / "real").chmod(0o600)
+    (tmp_path / "keys").symlink_to(tmp_path / "real")
+    assert all(refused(call).startswith("file_unsafe: ") for call in calls)
+    (tmp_path / "keys").unlink()
+    assert all(refused(call).startswith("missing: ") for call in calls)
+    assert (tmp_path / "real").read_bytes() == before
+
+
+def test_a_changed_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        new_issuer_keys(tmp_path / "keys", "acme", NOW)
+        old = rotate_issuer_keys(tmp_path / "keys", NOW).keys[0]
+        assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o600
+        retire_issuer_key(tmp_path / "keys", old.key_id, NOW)
+        assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_a_file_does_not_grow_for_ever(tmp_path: Path) -> None:
-    keys = new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    keys = new_issuer_keys(tmp_path / "keys", "\U0001f511" * 200, NOW)
     for day in range(1, 64):
         keys = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=day))
     assert isinstance(keys, IssuerKeys)
+    assert load_issuer_keys(tmp_path / "keys") == keys
     assert len(keys.keys) == 64
     with pytest.raises(LogError, match="begin a new one"):
-        rotate_issuer_keys(tmp_path / "keys", NOW)
+        rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=64))
+
+
+DYING = """
+import os, sys
+from datetime import datetime, timezone
+from pathlib import Path
+from rag_stdlib.proof.issuerkeys import rotate_issuer_keys
+from rag_stdlib.proof.log import privatefile
+owner, name, after = {"write": (os, "fsync", False), "rename": (Path, "replace", False), "done": (Path, "replace", True)}[sys.argv[2]]
+real = getattr(owner, name)
+def dying(*given):
+    if after:
+        real(*given)
+    os._exit(9)
+setattr(owner, name, dying)
+rotate_issuer_keys(sys.argv[1], datetime(2026, 12, 2, tzinfo=timezone.utc))
+"""
+
+
+@pytest.mark.parametrize(("at", "count"), [("write", 1), ("rename", 1), ("done", 2)])
+def test_a_process_that_dies_while_it_rotates_leaves_the_old_keys_or_the_new_ones(tmp_path: Path, at: str, count: int) -> None:
+    made = new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    assert subprocess.run([sys.executable, "-c", DYING, str(tmp_path / "keys"), at], cwd=ROOT, timeout=60, check=False).returncode == 9
+    keys = load_issuer_keys(tmp_path / "keys")
+    assert (len(keys.keys), keys.keys[0].public) == (count, made.signing.public)
+    keys.signing.private.public_key().verify(keys.signing.private.sign(b"x"), b"x")
+    assert len(rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=2)).keys) == count + 1
+
+
+READING = """
+import sys
+from rag_stdlib.proof.issuerkeys import load_issuer_keys
+print("ready", flush=True)
+while True:
+    keys = load_issuer_keys(sys.argv[1])
+    assert [key.seed is None for key in keys.keys] == [True] * (len(keys.keys) - 1) + [False]
+    assert keys.signing.not_after is None and keys.signing.private.sign(b"x")
+    if len(keys.keys) == 64:
+        break
+"""
+
+
+def test_two_processes_that_read_while_a_third_rotates_always_find_one_key_that_signs(tmp_path: Path) -> None:
+    new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    children = [subprocess.Popen([sys.executable, "-c", READING, str(tmp_path / "keys")], cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        for day in range(1, 64):
+            rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=day))
+        assert [child.wait(60) for child in children] == [0, 0]
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+
+
+def test_processes_that_rotate_at_once_lose_no_key(tmp_path: Path) -> None:
+    new_issuer_keys(tmp_path / "keys", "acme", NOW)
+    program = ("import sys\nfrom datetime import datetime, timezone\nfrom rag_stdlib.proof.issuerkeys import rotate_issuer_keys\n"
+               "for _ in range(5): rotate_issuer_keys(sys.argv[1], datetime(2027, 1, 1, tzinfo=timezone.utc))")
+    children = [subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "keys")], cwd=ROOT) for _ in range(3)]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    assert len(load_issuer_keys(tmp_path / "keys").keys) == 16
+    assert [file.name for file in tmp_path.iterdir()] == ["keys"]
+
+
+STEP = st.tuples(st.sampled_from(["rotate", "retire", "compromised"]), st.integers(-3_600, 40 * 86_400), st.integers(0, 100 * 86_400), st.integers(0, 5))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEP, max_size=12))
+def test_any_sequence_of_changes_keeps_one_key_that_signs_and_the_times_in_order(steps: list[tuple[str, int, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, now = Path(folder, "keys"), NOW
+        keys = new_issuer_keys(path, "acme", now)
+        for what, passes, overlap_s, place in steps:
+            now += timedelta(seconds=passes)
+            one = keys.keys[place % len(keys.keys)]
+            before = path.read_bytes()
+            try:
+                after = (rotate_issuer_keys(path, now, overlap_s) if what == "rotate"
+                         else retire_issuer_key(path, one.key_id, now, compromised=what == "compromised"))
+            except (LogError, ValueError):
+                assert path.read_bytes() == before
+                continue
+            assert load_issuer_keys(path) == after
+            if what == "rotate":
+                assert [key.public for key in after.keys[:-1]] == [key.public for key in keys.keys]
+            else:
+                assert one != keys.signing == after.signing
+            assert (one.key_id in {key.key_id for key in after.keys}) is (what != "compromised")
+            for old, new in zip(keys.keys, after.keys, strict=False):
+                assert what == "compromised" or old.not_after is None or (new.not_after is not None and new.not_after <= old.not_after), "no key's time is made longer"
+            keys = after
+            assert [key.seed is None for key in keys.keys] == [True] * (len(keys.keys) - 1) + [False]
+            assert [key.not_after is None for key in keys.keys] == [key.seed is not None for key in keys.keys]
+            assert path.read_text().count("seed") == 1
+            assert all(earlier.not_before <= later.not_before for earlier, later in pairwise(keys.keys))
+            assert all(key.not_before <= (key.not_after or key.not_before) for key in keys.keys)
+            assert Trust.from_json({"issuers": keys.trusted()}).issuers.keys() == {key.key_id for key in keys.keys}

@@ -80,6 +80,18 @@ def test_text_acts_on_nothing(medium: Medium) -> None:
         assert "[x](y)" not in shown
 
 
+def test_text_from_right_to_left_keeps_to_itself() -> None:
+    """Isolated where it is, and nowhere else: a terminal that knows no isolates shows nothing of them."""
+    body = certified.body()
+    body["retrieval"]["items"][0]["source"] = "\u05d0\u05d1 1.md"
+    signed = sign(body, certified.KEY)
+    assert "quoted, \u2068\u05d0\u05d1 1.md\u2069: “Refunds" in render(verdict(signed))
+    assert "quoted, \u2068\u05d0\u05d1 1\\.md\u2069: “Refunds" in render(verdict(signed), "markdown")
+    assert "quoted, <bdi>\u05d0\u05d1 1.md</bdi></cite>" in render(verdict(signed), "html")
+    assert render(verdict(signed)).count("\u2068") == render(verdict(signed)).count("\u2069") == 1
+    assert "An answer by <bdi>acme</bdi>, " in render(verdict(signed), "html")
+
+
 class Text(html.parser.HTMLParser):
     """Reads the tags and the text of a page."""
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import ast
 import base64
+import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twoverifiers import VECTORS, Asking, both, load, ours, scenes, standalone, verify_standalone
+from twoverifiers import VECTORS, Asking, both, goldens, load, ours, scenes, standalone, verify_standalone
 
 from rag_stdlib.proof import strict
 from rag_stdlib.proof.attacks.parts import rehashed, with_part, written
-from rag_stdlib.proof.log.notes import Note, Signature
+from rag_stdlib.proof.log.notes import Note, Signature, sign_note
 from rag_stdlib.proof.log.receipts import Receipt
 from rag_stdlib.proof.policy import Policy
 from rag_stdlib.proof.trust import Trust, TrustError
 
 SCRIPT = VECTORS / "verify_standalone.py"
 GOLDEN: list[dict[str, Any]] = load("golden")["certificates"]
+keys = goldens.keys
 VIEWS: dict[str, Any] = load("views")
 PLAIN = scenes.plain_scene()
 ASKING = Asking.of(load("matrix")["bases"]["plain"])
@@ -203,17 +206,165 @@ def test_they_agree_on_every_index_and_size_of_a_small_tree() -> None:
             assert said == ("verified" if (index, path) == (whole.index, whole.path) else "refuted inclusion")
 
 
+NODED = with_part(PLAIN.body, ("retrieval", "indexes", 0, "node_id"), "a" * 64)  # where hits are merged, an index has a node
+
+
 @pytest.mark.parametrize(("path", "most"), [
     (("issuer", "name"), 200), (("generator", "name"), 200), (("generator", "model"), 200), (("judge", "version"), 200), (("retrieval", "merged_by"), 100),
     (("retrieval", "items", 0, "source"), 4_096), (("retrieval", "items", 0, "chunk_id"), 4_096), (("retrieval", "items", 0, "provenance", "path"), 4_096),
     (("retrieval", "items", 0, "provenance", "repo_id"), 200), (("retrieval", "indexes", 0, "shard_id"), 200), (("retrieval", "embedder", "model"), 200)])
 def test_they_agree_on_how_long_a_text_may_be(path: tuple[str | int, ...], most: int) -> None:
     for length in (0, 1, most, most + 1):
-        body = with_part(PLAIN.body, path, "\U0001f600" * length)
+        body = with_part(NODED, path, "\U0001f600" * length)
         said = both(written(PLAIN.by("issuer_logged", rehashed(body, scenes.QUESTION))), ASKING)
         empty = path[-1] in ("model", "source", "path", "repo_id", "shard_id") and path != ("retrieval", "embedder", "model")
         fits = length <= most and (length > 0 or empty)
         assert said == (("refuted issuer" if path[0] == "issuer" else "verified") if fits else "refuted schema"), length
+
+
+def changed(*changes: tuple[tuple[str | int, ...], Any]) -> bytes:
+    """The plain certificate with other parts, signed and logged by its issuer."""
+    body = PLAIN.body
+    for path, value in changes:
+        body = with_part(body, path, value)
+    return written(PLAIN.by("issuer_logged", rehashed(body, scenes.QUESTION)))
+
+
+@pytest.mark.parametrize(("limit", "expected"), [
+    (3, "verified"), (1_000, "verified"), (0, "schema"), (1_001, "schema"), (10.0, "schema"), (True, "schema"), ("10", "schema")])
+def test_they_agree_on_what_is_a_count(limit: Any, expected: str) -> None:
+    assert both(changed((("retrieval", "limit"), limit)), ASKING).rpartition(" ")[2] == expected
+
+
+@pytest.mark.parametrize(("issued", "expires", "expected"), [
+    ("2026-12-01T11:59:00Z", "2026-12-01T11:59:00Z", "refuted time"), ("2026-12-01T11:59:00Z", "2026-12-01T11:58:59Z", "refuted time"),
+    ("2026-12-01T11:59:00Z", "2027-12-02T11:59:00Z", "verified"), ("2026-12-01T11:59:00Z", "2027-12-02T11:59:01Z", "refuted time")])
+def test_they_agree_on_how_long_a_certificate_may_last(issued: str, expires: str, expected: str) -> None:
+    assert both(changed((("issued_at",), issued), (("expires_at",), expires)), ASKING) == expected
+
+
+NODES = st.sampled_from([None, "a" * 64, "b" * 64, "c" * 64])
+SHARDS = st.lists(st.builds(lambda node: {"node_id": node, "reason": "late"}, st.sampled_from(["a" * 64, "b" * 64, "d" * 64])), max_size=2)
+LINES = st.sampled_from([None, 0, 1, 2])
+ITEMS = st.tuples(st.integers(0, 2), st.sampled_from(["2.000000000", "1.000000000", "0.500000000", "-0.500000000", "-1.000000000"]), LINES, LINES)
+
+
+@settings(max_examples=400)
+@given(st.sampled_from([None, "score", "statistics", "rank", "statistics and rank", "else"]), st.lists(st.tuples(NODES, st.sampled_from([None, "e" * 64])), max_size=3),
+       SHARDS, SHARDS, st.lists(ITEMS, min_size=3, max_size=3), st.booleans())
+def test_they_agree_about_shards_of_every_kind(
+        merged_by: str | None, indexes: list[tuple[str | None, str | None]], failed: list[Any], not_asked: list[Any], items: list[Any], in_order: bool) -> None:
+    """Who was asked, who answered, in which order, and from which lines."""
+    found = PLAIN.body["retrieval"]
+    places = sorted(items, key=lambda item: -float(item[1])) if in_order else items
+    source = found["items"][0]["provenance"]
+    hits = [{**hit, "index": min(index, len(indexes)), "score": score, "provenance": {**source, "start_line": first, "end_line": last}}
+            for hit, (index, score, first, last) in zip(found["items"], places, strict=True)]
+    searched = [{"node_id": node, "shard_id": None, "content": content} for node, content in indexes]
+    said = both(changed((("retrieval",), {**found, "merged_by": merged_by, "indexes": searched, "failed": failed, "not_asked": not_asked, "items": hits})), ASKING)
+    assert said in ("verified", "refuted retrieval")
+
+
+@pytest.mark.parametrize(("merged_by", "hits", "expected"), [
+    ("score", "a3 b2 a1", "verified"), ("score", "a1 b2 a0", "refuted retrieval"), ("statistics", "a1 b2 a0", "refuted retrieval"), ("rank", "a1 b2 a0", "verified"),
+    ("rank", "a1 b2 a1", "verified"), ("rank", "a1 b2 a2", "refuted retrieval"), ("statistics and rank", "a1 b2 a0", "verified"),
+    ("statistics and rank", "a1 b2 a2", "refuted retrieval"), ("else", "a1 b2 a2", "verified")])
+def test_they_agree_on_the_order_of_what_was_merged(merged_by: str, hits: str, expected: str) -> None:
+    found = PLAIN.body["retrieval"]
+    items = [{**item, "index": "ab".index(hit[0]), "score": f"{hit[1]}.000000000"} for item, hit in zip(found["items"], hits.split(), strict=True)]
+    indexes = [{"node_id": name * 64, "shard_id": None, "content": None} for name in "ab"]
+    assert both(changed((("retrieval",), {**found, "merged_by": merged_by, "indexes": indexes, "items": items})), ASKING) == expected
+
+
+def test_they_agree_on_what_the_methods_leave_out() -> None:
+    """One claim where nothing is taken apart, no span where nothing is aligned, no support where nobody judges."""
+    claims, text = PLAIN.body["claims"], PLAIN.body["answer"]["text"]
+    bare = [{**claim, "spans": [], "decision": {"shown": False, "reason": "no_span"}, "judgement": {**claim["judgement"], "label": "entailed"}} for claim in claims]
+    whole, none, nobody = (("methods", "decomposition"), "whole"), (("methods", "alignment"), "none"), (("judge", "name"), "none")
+    alone = {**claims[3], "start": 0, "end": len(text), "text": text}
+    unjudged = [{**claim, "decision": {"shown": False, "reason": "not_supported"}, "judgement": {**claim["judgement"], "label": "not_supported"}} for claim in claims]
+    assert both(changed(whole), ASKING) == "refuted claim"
+    assert both(changed(whole, (("claims",), [alone])), ASKING) == "verified"
+    assert both(changed(none), ASKING) == "refuted span"
+    assert both(changed(none, (("claims",), bare)), ASKING) == "verified"
+    assert both(changed(nobody), ASKING) == "refuted decision"
+    assert both(changed(nobody, (("claims",), unjudged)), ASKING) == "verified"
+
+
+def test_they_agree_on_the_state_of_indexes_that_say_not_what_they_held() -> None:
+    unknown, salt = (("retrieval", "indexes", 0, "content"), None), (("query", "salt"), "a5" * 32)
+    assert both(changed(unknown), ASKING) == both(changed(salt), ASKING) == "verified"
+    states = [json.loads(changed(*changes))["certificate"]["retrieval"]["state"] for changes in ([], [salt], [unknown], [unknown, salt])]
+    assert states[0] == states[1]
+    assert len(set(states)) == 3
+    body = with_part(json.loads(changed(unknown))["certificate"], ("retrieval", "indexes", 0, "content"), "e" * 64)
+    assert both(written(PLAIN.by("issuer_logged", body)), ASKING) == "refuted hash"
+
+
+END = scenes.NOW + timedelta(hours=1)
+AT_NO_TIME: Final = -int(END.timestamp())  # the time 0 of a cosignature, in seconds after the end
+
+
+def cosigned(times: Sequence[int | None]) -> bytes:
+    """The plain certificate, cosigned by the first witness, the second, and one of ML-DSA-44, each so many seconds after the end of the issuer's key, or not."""
+    receipt = Receipt.parse(str(PLAIN.envelope["receipt"]).encode())
+    note, ended = Note.parse(receipt.checkpoint), int(END.timestamp())
+    lines = [Note.parse(sign_note(note.text, [signer], ended + time)).signatures[-1]
+             for signer, time in zip((*keys.WITNESSES, keys.PQ_WITNESS), times, strict=True) if time is not None]
+    return with_receipt(Receipt(receipt.index, receipt.path, Note(note.text, (note.signatures[0], *lines)).to_bytes()).to_bytes().decode())
+
+
+def asked_late(now: int, quorum: int, policy: Mapping[str, Any], **changes: Any) -> Asking:
+    """Ask so many seconds after the end of the issuer's key."""
+    trusted = keys.trust(witnesses=[witness.verifier.text() for witness in (*keys.WITNESSES, keys.PQ_WITNESS)], quorum=quorum, **changes)
+    trusted["issuers"][0]["not_after"] = END.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ASKING.but(trust=trusted, policy=dict(policy), now=(END + timedelta(seconds=now)).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+@pytest.mark.parametrize(("times", "now", "quorum", "skew", "expected"), [
+    ((-1, -1, None), -1, 2, 0, "verified"), ((999, 999, None), -1, 2, 0, "verified"), ((-1, -1, None), 0, 2, 0, "verified"), ((0, 0, None), 0, 2, 0, "unknown key_ended"),
+    ((59, 59, None), 0, 2, 60, "verified"), ((60, 60, None), 0, 2, 60, "unknown key_ended"), ((999, 999, None), 30, 2, 60, "unknown key_ended"),
+    ((-1, 60, None), 0, 2, 60, "unknown key_ended"), ((-1, 60, None), 0, 1, 60, "verified"), ((-1, 60, None), 0, 0, 60, "verified"),
+    ((60, 60, 60), 0, 0, 60, "unknown key_ended"), ((None, None, None), 0, 0, 60, "unknown key_ended"),
+    ((None, None, None), -1, 0, 60, "verified"), ((-1, None, None), 0, 2, 60, "unknown witness_quorum"),
+    ((None, None, -1), 0, 1, 60, "verified"), ((None, None, 60), 0, 1, 60, "unknown key_ended"), ((60, -1, -1), 0, 2, 60, "verified"),
+    ((2**62, 60, 60), 0, 1, 2**53 - 1, "verified")])
+def test_they_agree_on_a_key_that_has_ended(times: Sequence[int | None], now: int, quorum: int, skew: int, expected: str) -> None:
+    assert both(cosigned(times), asked_late(now, quorum, {"skew_s": skew})) == expected
+
+
+@pytest.mark.parametrize(("times", "quorum", "expected"), [
+    ((None, None, AT_NO_TIME), 0, "unknown key_ended"), ((AT_NO_TIME, AT_NO_TIME, None), 2, "unknown key_ended"), ((-1, AT_NO_TIME, None), 2, "unknown key_ended"),
+    ((-1, AT_NO_TIME, None), 1, "verified"), ((1 + AT_NO_TIME, None, None), 0, "verified")])
+def test_a_cosignature_that_states_no_time_says_nothing_of_a_key_that_has_ended(times: Sequence[int | None], quorum: int, expected: str) -> None:
+    assert both(cosigned(times), asked_late(0, quorum, {})) == expected
+    assert both(cosigned(times), asked_late(-1, quorum, {})) == "verified"
+
+
+def test_without_a_receipt_or_its_log_nobody_has_cosigned() -> None:
+    bare = written({name: value for name, value in PLAIN.envelope.items() if name != "receipt"})
+    assert both(bare, asked_late(0, 0, {"require_log": False})) == "unknown key_ended"
+    assert both(bare, asked_late(-1, 0, {"require_log": False})) == "verified"
+    assert both(bare, asked_late(0, 0, {})) == "unknown no_receipt"
+    assert both(cosigned((-1, -1, -1)), asked_late(0, 0, {"require_log": False}, logs=[])) == "unknown untrusted_log"
+
+
+TIMES_OF_WITNESSES = st.tuples(*[st.sampled_from([None, -100, -1, 0, 1, 59, 60, 61])] * 3)
+
+
+@settings(max_examples=100)
+@given(TIMES_OF_WITNESSES, st.sampled_from([-1, 0, 1, 60]), st.integers(0, 3), st.sampled_from([0, 1, 60]))
+def test_they_agree_on_who_cosigned_in_time(times: Sequence[int | None], now: int, quorum: int, skew: int) -> None:
+    said = both(cosigned(times), asked_late(now, quorum, {"skew_s": skew}))
+    enough = [sum(time is not None and time < until for time in times) for until in (2**62, skew)]
+    assert said == ("unknown witness_quorum" if enough[0] < quorum else "unknown key_ended" if now >= 0 and enough[1] < max(1, quorum) else "verified")
+
+
+def test_a_verifier_key_without_a_key_is_refused() -> None:
+    text = f"empty+{hashlib.sha256(b'empty' + bytes([10])).hexdigest()[:8]}+"
+    assert not taken({**ASKING.trust, "witnesses": [text], "quorum": 0}, {})
+    with pytest.raises(ValueError, match=r"verifier key"):
+        standalone(b"{}", ASKING.but(trust={**ASKING.trust, "witnesses": [text], "quorum": 0}))
 
 
 def test_they_agree_on_the_largest_file() -> None:

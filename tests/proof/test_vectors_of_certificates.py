@@ -42,6 +42,10 @@ def sha256(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
+def compact(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+
+
 @pytest.mark.parametrize("case", GOLDEN, ids=by_case)
 def test_golden_certificates_verify(case: dict[str, Any]) -> None:
     assert both(json.dumps(case["envelope"]).encode(), Asking.of(case)) == "verified"
@@ -55,22 +59,26 @@ def test_every_value_on_the_way_follows_from_the_document_alone(case: dict[str, 
     """With the standard library, and without a line of ours."""
     values, envelope = case["values"], case["envelope"]
     body = envelope["certificate"]
-    written = json.dumps(body, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    assert values["canonical_body"] == written
-    assert values["body_sha256"] == sha256(written.encode())
-    assert values["signed_sha256"] == sha256(b"rag-stdlib/answer-certificate/v1\0", written.encode())
+    written = compact(body)
+    assert values["canonical_body"] == written.decode()
+    assert values["body_sha256"] == sha256(written)
+    assert values["signed_sha256"] == sha256(b"rag-stdlib/answer-certificate/v1\0", written)
     assert values["issuer_key_id"] == sha256(b"rag-stdlib/issuer-key/v1\0", base64.b64decode(values["issuer_public_key"])) == body["issuer"]["key_id"]
-    asked = json.dumps({"nonce": case["nonce"], "query": case["query"], "salt": body["query"]["salt"]}, ensure_ascii=False, separators=(",", ":"))
-    assert values["query_commitment"] == sha256(b"rag-stdlib/query-commitment/v1\0", asked.encode()) == body["query"]["commitment"]
+    asked = compact({"nonce": case["nonce"], "query": case["query"], "salt": body["query"]["salt"]})
+    assert values["query_commitment"] == sha256(b"rag-stdlib/query-commitment/v1\0", asked) == body["query"]["commitment"]
+    found, unknown = body["retrieval"], any(index["content"] is None for index in body["retrieval"]["indexes"])
+    state = {**{name: found[name] for name in ("corpus_hash", "embedder", "indexes")}, "salt": body["query"]["salt"] if unknown else None}
+    assert values["index_state"] == sha256(b"rag-stdlib/index-state/v1\0", compact(state)) == found["state"]
+    way = {**{name: body[name] for name in ("generator", "judge", "methods", "policy")}, "limit": found["limit"], "mode": found["mode"]}
     entry = {"answer_sha256": sha256(body["answer"]["text"].encode()), "body_sha256": values["body_sha256"], "index_state": values["index_state"],
              "issued_at": body["issued_at"], "issuer_key_id": values["issuer_key_id"], "query_key": values["query_key"],
-             "schema": "rag-stdlib/log-entry/v1", "signature": envelope["signature"]}
-    assert values["entry"] == json.dumps(entry, separators=(",", ":"))
+             "schema": "rag-stdlib/log-entry/v1", "setup": sha256(b"rag-stdlib/answer-setup/v1\0", compact(way)), "signature": envelope["signature"]}
+    assert values["entry"] == compact(entry).decode()
     assert values["leaf_hash"] == sha256(b"\0", values["entry"].encode())
     if "receipt" in envelope:
         assert envelope["receipt"].partition("\n\n")[2].startswith(values["checkpoint"] + "\n— ")
     if "node_signature" in envelope:
-        assert values["node_signed_sha256"] == sha256(b"rag-stdlib/answer-certificate/node/v1\0", written.encode())
+        assert values["node_signed_sha256"] == sha256(b"rag-stdlib/answer-certificate/node/v1\0", written)
 
 
 @pytest.mark.parametrize("view", VIEWS["views"], ids=by_case)

@@ -23,6 +23,8 @@ _JUDGEMENT: Final[Path] = (*_CLAIM, "judgement")
 _ITEM: Final[Path] = ("retrieval", "items", 0)
 _SHOWN: Final = {"shown": True, "reason": None}
 _ZEROS: Final = "0" * 64
+_FAILED: Final = {"node_id": _ZEROS, "reason": "timed_out"}
+_BACKWARDS: Final = {"kind": "corpus", "path": "", "repo_id": None, "commit": None, "start_line": 2, "end_line": 1}
 _HOSTILE: Final = "\u202egnp.exe\u202c\u200b<b onclick=x>[/nope]</b>\x1b[2J `**"
 
 
@@ -109,6 +111,27 @@ def _worst_first(body: dict[str, Json]) -> None:
     first["score"], second["score"], found["merged_by"] = "-999999999.999999999", "-999999999.999999998", None
 
 
+def _unaligned(body: dict[str, Json]) -> None:
+    """Say that spans were not looked for, where there are some."""
+    if not any(claim["spans"] for claim in body["claims"]):
+        raise Unsuited
+    body["methods"]["alignment"] = "none"
+
+
+def _undivided(body: dict[str, Json]) -> None:
+    """Say that the answer was not taken apart, where it has several claims."""
+    if len(body["claims"]) <= 1:
+        raise Unsuited
+    body["methods"]["decomposition"] = "whole"
+
+
+def _unjudged(body: dict[str, Json]) -> None:
+    """Say that nobody judged, where a claim is more than not supported."""
+    if all(claim["judgement"]["label"] == "not_supported" for claim in body["claims"]):
+        raise Unsuited
+    body["judge"]["name"] = "none"
+
+
 def _least(confidence: str, least: str) -> Callable[[dict[str, Json]], None]:
     """Give a claim a confidence, and the policy a least one, by which all is decided again."""
     def change(body: dict[str, Json]) -> None:
@@ -185,11 +208,20 @@ _CONTENTS: Final = (
     _issuer("66", "an item of an index that was not asked", "refuted retrieval", ((*_ITEM, "index"), 10_000)),
     _issuer("67", "an item's place is not as long as its text", "refuted retrieval", ((*_ITEM, "end"), lambda end: end + 1)),
     _issuer("68", "less that is not proven", "refuted not_proven", (("not_proven",), list(fmt.NOT_PROVEN[1:]))),
-    _made("69", "a claim of white space is said to be quoted", "refuted quotation", told("issuer_logged", _white_claim)))
+    _made("69", "a claim of white space is said to be quoted", "refuted quotation", told("issuer_logged", _white_claim)),
+    _issuer("78", "two indexes, whose hits nothing merged", "refuted retrieval", (("retrieval", "indexes"), _twice), (("retrieval", "merged_by"), None)),
+    _issuer("79a", "a node that failed twice", "refuted retrieval", (("retrieval", "merged_by"), "score"), (("retrieval", "failed"), [_FAILED, _FAILED])),
+    _issuer("79b", "a node that failed and was not asked", "refuted retrieval",
+            (("retrieval", "merged_by"), "score"), (("retrieval", "failed"), [_FAILED]), (("retrieval", "not_asked"), [_FAILED])),
+    _issuer("80", "lines that go backwards", "refuted retrieval", ((*_ITEM, "provenance"), _BACKWARDS)),
+    _made("81", "spans that nobody looked for", "refuted span", told("issuer_logged", _unaligned)),
+    _made("82", "claims of an answer that was not taken apart", "refuted claim", told("issuer_logged", _undivided)),
+    _made("83", "judgements by no judge", "refuted decision", told("issuer_logged", _unjudged)))
 
 _TIMES_AND_QUESTION: Final = (
     _issuer("23a", "issued and expired long ago", "refuted expired", (("issued_at",), "1970-01-01T00:00:00Z"), (("expires_at",), "1971-01-01T00:00:00Z")),
     _issuer("24", "issued in a thousand years", "refuted not_yet_valid", (("issued_at",), "2999-01-01T00:00:00Z"), (("expires_at",), "2999-02-01T00:00:00Z")),
+    _issuer("24c", "good until the end of time", "refuted time", (("expires_at",), "9999-12-31T23:59:59Z")),
     _issuer("24b", "expired when it was issued", "refuted time", (("expires_at",), "1970-01-01T00:00:00Z")),
     _issuer("57a", "the commitment to the question is zeros", "refuted query", (("query", "commitment"), _ZEROS)),
     _issuer("57b", "the question's key in the log is zeros", "refuted query", (("query", "key"), _ZEROS)),

@@ -56,7 +56,7 @@ def rehashed(body: Mapping[str, Json], query: str | None = None, *, but: Iterabl
     at them.
     """
     made: dict[str, Json] = copied(body)
-    for again in (_retrieval, _answer, _claims, _policy):
+    for again in (_items, _state, _answer, _claims, _policy):
         with suppress(AttributeError, IndexError, KeyError, TypeError, ValueError):
             again(made)
     if query is not None:
@@ -70,11 +70,14 @@ def rehashed(body: Mapping[str, Json], query: str | None = None, *, but: Iterabl
     return made
 
 
-def _retrieval(body: dict[str, Json]) -> None:
-    retrieval = body["retrieval"]
-    retrieval["state"] = fmt.index_state(retrieval)
-    for item in retrieval["items"]:
+def _items(body: dict[str, Json]) -> None:
+    for item in body["retrieval"]["items"]:
         item["content_sha256"] = fmt.text_digest(item["text"])
+
+
+def _state(body: dict[str, Json]) -> None:
+    retrieval = body["retrieval"]
+    retrieval["state"] = fmt.index_state(retrieval, body["query"]["salt"])
 
 
 def _answer(body: dict[str, Json]) -> None:

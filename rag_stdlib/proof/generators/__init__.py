@@ -5,7 +5,7 @@ Importing this package loads no provider's client; `make_generator` loads what i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rag_stdlib.proof.generators.protocol import Generator, GeneratorIdentity
 from rag_stdlib.proof.generators.settings import ChatSettings
@@ -16,15 +16,24 @@ if TYPE_CHECKING:
 __all__ = ["ChatSettings", "Generator", "GeneratorIdentity", "make_generator"]
 
 
-def make_generator(settings: ChatSettings | None = None, *, embedder: Embedder | None = None) -> Generator:
-    """Make the configured generator; the extractive one for None, which compares by `embedder` if there is one.
+def make_generator(settings: ChatSettings | Literal["extractive", "none"] = "extractive", *, embedder: Embedder | None = None) -> Generator:
+    """Make a generator; nothing is opened yet.
 
-    Nothing is opened yet. Raises Failure `generator_key_missing` or `config_invalid` for settings that cannot work.
+    Args:
+        settings: A chat model's; ``extractive`` needs none and copies sentences, ``none`` generates nothing and hands out the best text whole.
+        embedder: What the extractive one compares by; without one, by words.
+
+    Raises:
+        Failure: `generator_key_missing` or `config_invalid` for settings that cannot work.
     """
-    if settings is None:
+    if settings == "extractive":
         from rag_stdlib.proof.generators.extractive import ExtractiveGenerator
 
         return ExtractiveGenerator(embedder=embedder)
+    if settings == "none":
+        from rag_stdlib.proof.generators.none import NoGenerator
+
+        return NoGenerator()
     if settings.provider == "openai":
         from rag_stdlib.proof.generators.openai import OpenAIGenerator
 

@@ -233,7 +233,10 @@ def only_row(connection: apsw.Connection, statement: str, *kinds: type) -> tuple
     Raises:
         LogError: ``damaged`` where it is otherwise.
     """
-    rows: Any = connection.execute(statement).fetchall()
+    try:
+        rows: Any = connection.execute(statement).fetchall()
+    except UnicodeDecodeError:  # a text that is none
+        rows = []
     if len(rows) != 1 or tuple(map(type, rows[0])) != kinds:
         raise LogError("damaged", f"what {statement!r} reads is not what was written")
     return tuple(rows[0])

@@ -18,12 +18,13 @@ CODES: Final[dict[str, str]] = {
     "receipt_malformed": "The bytes are no receipt (C2SP tlog-proof).",
     "inclusion_invalid": "The path does not lead from the entry to the root.",
     "consistency_invalid": "The path does not show that the smaller tree is the beginning of the larger one.",
+    "consistency_not_shown": "Nothing that is served shows that the larger tree goes on from the smaller one, nor that it does not.",
     "tile_malformed": "The bytes are no tile or bundle of entries of the width that the tree demands.",
     "request_malformed": "The bytes are no request to a witness (C2SP tlog-witness).",
     # --- what a log did ---
     "rolled_back": "A log shows a smaller tree than it showed before.",
     "forked": "A log shows a tree that is no continuation of the one it showed before.",
-    "entries_differ": "The entries that are served are not those of the signed tree.",
+    "entries_differ": "The entries that are served are not those of the signed tree; whoever serves them may be at fault.",
     # --- the log, and those who watch it, on the disk ---
     "missing": "There is no such file.",
     "exists": "There is such a file already; it is left as it is.",

@@ -3,11 +3,13 @@
 The file is text that its owner alone may read, a key on a line, the oldest first::
 
     rag-stdlib/log-keys/v1
+    compromised NAME+ID+BASE64
     retired NAME+ID+BASE64
     signing PRIVATE+KEY+NAME+ID+BASE64
 
 `rotate` adds a key; from then on both sign, so that clients who pin the old one go on while they learn the new one. `retire` ends that:
-the old key signs no more and its secret is gone, but what it signed is still known for one's own.
+the old key signs no more and its secret is gone, but what it signed is still known for one's own, and clients may go on trusting it. A key
+whose secret others have is compromised: clients are told of it no more. Its public half stays in the file for the log alone, which it signed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rag_stdlib.proof.log.cosignatures import COSIGNATURE_ED25519, COSIGNATURE_ML_DSA_44
@@ -40,11 +42,13 @@ class LogKeys:
         name: The origin of the log, or the name of the witness.
         signers: Those that sign, the oldest first; at least one.
         retired: Those that signed before.
+        compromised: Those whose secret others have; nobody else is to trust them.
     """
 
     name: str
     signers: tuple[NoteSigner, ...]
     retired: tuple[VerifierKey, ...] = ()
+    compromised: tuple[VerifierKey, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that they are of one name; a `ProofError` (``keys_unfit``) where they are not, or where none signs."""
@@ -56,12 +60,17 @@ class LogKeys:
 
     @property
     def verifiers(self) -> tuple[VerifierKey, ...]:
-        """The public halves of all, the retired ones too."""
-        return (*self.retired, *(signer.verifier for signer in self.signers))
+        """The public halves of all, the retired and the compromised ones too: those by which a log knows its own checkpoints."""
+        return (*self.compromised, *self.trusted)
+
+    @property
+    def trusted(self) -> tuple[VerifierKey, ...]:
+        """The public halves that clients may pin: of those that sign, and of the retired ones, whose secrets are gone."""
+        return (*self.retired, *self.signing)
 
     @property
     def signing(self) -> tuple[VerifierKey, ...]:
-        """The public halves of those that sign: what clients are to pin."""
+        """The public halves of those that sign."""
         return tuple(signer.verifier for signer in self.signers)
 
 
@@ -96,26 +105,38 @@ def rotate(path: str | os.PathLike[str]) -> LogKeys:
     with changing(path, _MAX_BYTES) as exchange:
         keys = _read(exchange.data, os.fspath(path))
         kinds = dict.fromkeys(signer.kind for signer in keys.signers)
-        keys = LogKeys(keys.name, (*keys.signers, *(_new_key(keys.name, kind) for kind in kinds)), keys.retired)
+        keys = replace(keys, signers=(*keys.signers, *(_new_key(keys.name, kind) for kind in kinds)))
         exchange.put(_written(keys))
     return keys
 
 
-def retire(path: str | os.PathLike[str], key_id: str) -> LogKeys:
+def retire(path: str | os.PathLike[str], key_id: str, *, compromised: bool = False) -> LogKeys:
     """End the use of a key, named by its id in eight hex digits, and forget its secret; another key of its kind must go on.
 
+    Args:
+        path: The file.
+        key_id: The key's id.
+        compromised: Others have the secret, or had it: `LogKeys.trusted` names the key no more. It may be one that was retired before.
+
     Raises:
-        LogError: As `rotate`; ``key_unknown`` where no key that signs has this id, or it is the last of its kind.
+        LogError: As `rotate`; ``key_unknown`` where no key that signs has this id, nor one that is retired and now compromised, or it is the last of its kind.
     """
     with changing(path, _MAX_BYTES) as exchange:
         keys = _read(exchange.data, os.fspath(path))
-        old = [signer for signer in keys.signers if signer.verifier.key_id.hex() == key_id]
-        stay = tuple(signer for signer in keys.signers if signer not in old)
-        if not old:
-            raise LogError("key_unknown", f"no key with the id {key_id} signs for {keys.name}")
-        if any(one.kind not in {signer.kind for signer in stay} for one in old):
+        ending = [signer for signer in keys.signers if signer.verifier.key_id.hex() == key_id.lower()]
+        retired = [key for key in keys.retired if key.key_id.hex() == key_id.lower()]
+        stay = tuple(signer for signer in keys.signers if signer not in ending)
+        if not ending and not retired:
+            raise LogError("key_unknown", f"{keys.name} has no key with the id {key_id}; name one of those in its file")
+        if not ending and not compromised:
+            raise LogError("key_unknown", f"the key {key_id} of {keys.name} is retired already; it is left as it is")
+        if any(one.kind not in {signer.kind for signer in stay} for one in ending):
             raise LogError("key_unknown", f"the key {key_id} is the last of its kind that signs for {keys.name}; rotate first")
-        keys = LogKeys(keys.name, stay, (*keys.retired, *(one.verifier for one in old)))
+        ended = tuple(signer.verifier for signer in ending)
+        if compromised:
+            keys = LogKeys(keys.name, stay, tuple(key for key in keys.retired if key not in retired), (*keys.compromised, *retired, *ended))
+        else:
+            keys = LogKeys(keys.name, stay, (*keys.retired, *ended), keys.compromised)
         exchange.put(_written(keys))
     return keys
 
@@ -127,7 +148,8 @@ def _new_key(name: str, kind: int) -> NoteSigner:
 def _written(keys: LogKeys) -> bytes:
     if len(keys.verifiers) > _MAX_KEYS:
         raise ProofError("keys_unfit", f"a file holds {_MAX_KEYS} keys of {keys.name}, the retired ones too; there is no room for more")
-    lines = [_FIRST, *(f"retired {key.text()}" for key in keys.retired), *(f"signing {signer.private_text()}" for signer in keys.signers)]
+    lines = [_FIRST, *(f"compromised {key.text()}" for key in keys.compromised), *(f"retired {key.text()}" for key in keys.retired),
+             *(f"signing {signer.private_text()}" for signer in keys.signers)]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -136,12 +158,16 @@ def _read(data: bytes, path: str) -> LogKeys:
         first, *lines, last = data.decode().split("\n")
         if (first, last) != (_FIRST, "") or not 0 < len(lines) <= _MAX_KEYS:
             raise ProofError("key_malformed", f"it is not {_FIRST} and up to {_MAX_KEYS} lines")
-        signers = tuple(NoteSigner.parse(line[8:]) for line in lines if line.startswith("signing "))
-        retired = tuple(VerifierKey.parse(line[8:]) for line in lines if line.startswith("retired "))
-        keys = LogKeys((retired or tuple(signer.verifier for signer in signers))[0].name, signers, retired)
+        signers = tuple(NoteSigner.parse(text) for text in _after("signing ", lines))
+        compromised, retired = (tuple(VerifierKey.parse(text) for text in _after(word, lines)) for word in ("compromised ", "retired "))
+        keys = LogKeys((*compromised, *retired, *(signer.verifier for signer in signers))[0].name, signers, retired, compromised)
         if _written(keys) != data:
-            raise ProofError("key_malformed", "a line is neither of a retired nor of a signing key, or they stand in another order")
+            raise ProofError("key_malformed", "a line is of no key, or the lines stand in another order")
     except (ValueError, IndexError) as error:
         words = error.words if isinstance(error, ProofError) else "it is no text of keys"
         raise LogError("file_foreign", f"{path!r} is no file of log keys: {words}") from None
     return keys
+
+
+def _after(word: str, lines: Sequence[str]) -> list[str]:
+    return [line[len(word):] for line in lines if line.startswith(word)]

@@ -1,27 +1,31 @@
 """What a client has seen of logs: the last checkpoint of each, so that none can go back or another way unnoticed.
 
 It is a folder that its owner alone may use, with a file for each log: the note of its checkpoint as it came, under the name
-HEX(SHA-256(origin)) ``.checkpoint``. The first note by which a log was found to have gone another way stays beside it, as ``.forked``:
-the two together show what the log did.
+HEX(SHA-256(origin)) ``.checkpoint``. What first proved that a log has gone another way stays beside it, as ``.forked``: JSON with the two notes,
+as ``remembered`` and ``shown``, and ``path``, the hashes (base64) by which `merkle.compare` tells of their roots that they are of different trees.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.errors import LogError, ProofError
-from rag_stdlib.proof.log.merkle import verify_consistency
+from rag_stdlib.proof.log.merkle import compare
 from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES, Note
 from rag_stdlib.proof.log.pinned import Head, PinnedLog
 from rag_stdlib.proof.log.privatefile import changing, create_private, folder_for, read_private
 
-Prove: TypeAlias = Callable[[int, int], Sequence[bytes]]  # asks for the proof that a tree of one size is the beginning of one of another
+Prove: TypeAlias = Callable[[int, int], Sequence[bytes]]  # asks for the hashes that lead to the roots of two sizes, as `merkle.comparison_path` gives them
+
+FORK_SCHEMA: Final = "rag-stdlib/log-fork/v1"
 
 
 class Memory:
@@ -41,13 +45,8 @@ class Memory:
         Raises:
             LogError: ``damaged`` where the file is no checkpoint of this log; ``file_unsafe``, ``file_io``.
         """
-        try:
-            data = read_private(self._file(origin), MAX_NOTE_BYTES)
-        except LogError as error:
-            if error.code == "missing":
-                return None
-            raise
-        return self._read(data, origin)
+        found = self._last(origin)
+        return None if found is None else found[1]
 
     def current(self, log: PinnedLog, note: bytes, prove: Prove) -> Head:
         """Verify a checkpoint that a log shows as its present one, hold it against what was seen before, and remember it.
@@ -55,15 +54,16 @@ class Memory:
         Args:
             log: What is pinned of the log.
             note: Of the checkpoint.
-            prove: Asks for a proof of consistency, of the log or of anyone; it is verified.
+            prove: Asks the log, or anyone, for the hashes between two trees; nothing is believed of them. A path of consistency will do, but where the smaller
+                tree has a power of two of entries it cannot show that the log forked.
 
         Returns:
             The verified checkpoint.
 
         Raises:
-            ProofError: As `PinnedLog.open`.
-            LogError: ``rolled_back`` where it is smaller than what was seen; ``forked`` where it is of another tree, or no proof shows that
-                it is not; what `prove` raises; as `last`.
+            ProofError: As `PinnedLog.open`; ``consistency_not_shown`` where the hashes lead to no signed root, whoever is to blame for them.
+            LogError: ``rolled_back`` where it is smaller than what was seen; ``forked`` where the two signed checkpoints are proven to be of different
+                trees; what `prove` raises; as `last`. What is remembered stays as it was.
         """
         return self._meet(log, note, prove, current=True)
 
@@ -71,7 +71,7 @@ class Memory:
         """Do what `current` does for a checkpoint of any age, as a receipt holds it: a smaller one must be of the same tree.
 
         Raises:
-            ProofError: As `PinnedLog.open`.
+            ProofError: As `current`.
             LogError: As `current`, but ``rolled_back``.
         """
         return self._meet(log, note, prove, current=False)
@@ -79,23 +79,41 @@ class Memory:
     def _meet(self, log: PinnedLog, note: bytes, prove: Prove, *, current: bool) -> Head:
         head = log.open(note)
         while True:  # asking for a proof takes time, in which another process may have seen more
-            seen = self.last(log.origin)
-            if seen is not None:
-                self._check(seen, head, prove, current=current)
-            if self._keep(seen, head):
+            last = self._last(log.origin)
+            if last is not None:
+                self._check(*last, head, prove, current=current)
+            if self._keep(None if last is None else last[1], head):
                 return head
 
-    def _check(self, seen: Checkpoint, head: Head, prove: Prove, *, current: bool) -> None:
+    def _last(self, origin: str) -> tuple[bytes, Checkpoint] | None:
+        """Read the note that is remembered, and its checkpoint."""
+        try:
+            note = read_private(self._file(origin), MAX_NOTE_BYTES)
+        except LogError as error:
+            if error.code == "missing":
+                return None
+            raise
+        return note, _read(note, origin)
+
+    def _check(self, last: bytes, seen: Checkpoint, head: Head, prove: Prove, *, current: bool) -> None:
+        """Hold a checkpoint against the one that was seen, whose note is `last`."""
         shown = head.checkpoint
         if current and shown.size < seen.size:
-            raise LogError("rolled_back", f"the log {shown.origin} shows {shown.size} entries, and it showed {seen.size} before")
+            raise LogError("rolled_back", f"the log {shown.origin} shows {shown.size} entries, and it showed {seen.size} before; whoever serves it may be behind")
         old, new = sorted((seen, shown), key=lambda one: one.size)
         try:
-            verify_consistency(old.size, old.root, new.size, new.root, prove(old.size, new.size) if 0 < old.size < new.size else [])
+            path = prove(old.size, new.size) if 0 < old.size < new.size else ()
         except ProofError as error:
-            with contextlib.suppress(LogError):
-                create_private(self._file(shown.origin, "forked"), head.note)
-            raise LogError("forked", f"the log {shown.origin} shows another tree than before: {error.words}") from None
+            raise ProofError("consistency_not_shown", error.words) from None
+        found = compare(old.size, old.root, new.size, new.root, path)
+        if found == "not_shown":
+            raise ProofError("consistency_not_shown", f"the hashes between {old.size} and {new.size} entries of the log {shown.origin} do not lead to what it signed; "
+                             "whoever serves them may be at fault")
+        if found == "another":
+            with contextlib.suppress(LogError):  # one that is there stays, and what is found out is told in any case
+                create_private(self._file(shown.origin, "forked"), _evidence(last, head.note, path))
+            signed = f"two trees of {new.size} entries" if old.size == new.size else f"a tree of {new.size} entries that does not continue its tree of {old.size}"
+            raise LogError("forked", f"the log {shown.origin} shows another tree than before: it signed {signed}")
 
     def _keep(self, seen: Checkpoint | None, head: Head) -> bool:
         """Put the checkpoint in the place of the one that was seen, if it is larger; False if that is another by now."""
@@ -111,7 +129,7 @@ class Memory:
         if head.checkpoint.size <= seen.size:
             return True
         with changing(file, MAX_NOTE_BYTES) as exchange:
-            if self._read(exchange.data, origin) != seen:
+            if _read(exchange.data, origin) != seen:
                 return False
             exchange.put(head.note)
         return True
@@ -119,11 +137,17 @@ class Memory:
     def _file(self, origin: str, kind: str = "checkpoint") -> Path:
         return self._folder / f"{hashlib.sha256(origin.encode()).hexdigest()}.{kind}"
 
-    def _read(self, data: bytes, origin: str) -> Checkpoint:
-        try:
-            head = Checkpoint.parse(Note.parse(data).text)
-        except ProofError as error:
-            raise LogError("damaged", f"what was remembered of the log {origin} is no checkpoint: {error.words}") from None
-        if head.origin != origin:
-            raise LogError("damaged", f"what was remembered of the log {origin} is a checkpoint of {head.origin}")
-        return head
+
+def _read(data: bytes, origin: str) -> Checkpoint:
+    try:
+        head = Checkpoint.parse(Note.parse(data).text)
+    except ProofError as error:
+        raise LogError("damaged", f"what was remembered of the log {origin} is no checkpoint: {error.words}") from None
+    if head.origin != origin:
+        raise LogError("damaged", f"what was remembered of the log {origin} is a checkpoint of {head.origin}")
+    return head
+
+
+def _evidence(last: bytes, shown: bytes, path: Sequence[bytes]) -> bytes:
+    value = {"schema": FORK_SCHEMA, "remembered": last.decode(), "shown": shown.decode(), "path": [base64.b64encode(each).decode() for each in path]}
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from rag_stdlib.proof.log.errors import ProofError
 
@@ -17,6 +17,8 @@ HASH_BYTES: Final = 32
 MAX_SIZE: Final = 2**63 - 1
 MAX_PATH: Final = 64  # hashes of the longest proof: consistency of two trees of up to `MAX_SIZE` entries
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
+
+Compared: TypeAlias = Literal["continued", "another", "not_shown"]
 
 
 class HashSource(Protocol):
@@ -89,6 +91,50 @@ def verify_consistency(old_size: int, old_root: bytes, new_size: int, new_root: 
             raise ProofError("consistency_invalid", f"two trees of {old_size} entries have different roots")
     elif _climb(old_size, old_root, new_size, path) != (old_root, new_root):
         raise ProofError("consistency_invalid", f"the tree of {new_size} entries does not continue the one of {old_size}")
+
+
+def compare(old_size: int, old_root: bytes, new_size: int, new_root: bytes, path: Sequence[bytes]) -> Compared:
+    """Tell what hashes that anyone may have served show of two roots that a log signed.
+
+    No hashes that are wrong can make ``another`` of a tree that goes on. SHA-256 has no collisions that anyone could find, so what leads to the new root are
+    the hashes of the new tree, and the old root that follows from them is that of its beginning.
+
+    Args:
+        old_size: Of the smaller tree, or one of the same size.
+        old_root: That was signed for it.
+        new_size: At least `old_size`.
+        new_root: That was signed for it.
+        path: As `comparison_path` gives it. A path of consistency will do as well, but if `old_size` is a power of two it shows no ``another``.
+
+    Returns:
+        ``continued``: the old tree is the beginning of the new one. ``another``: it is not; two sizes are equal and the roots are not, or the path leads to
+        the new root and to another one than the old. ``not_shown``: the path shows neither.
+    """
+    try:
+        verify_consistency(old_size, old_root, new_size, new_root, path)
+    except ProofError:
+        pass
+    else:
+        return "continued"
+    try:
+        _check((), (old_root, new_root), (old_size, new_size), "consistency_invalid")
+        if old_size == new_size:
+            return "not_shown" if old_root == new_root else "another"
+        _check(path, (), (), "consistency_invalid")
+        if not 0 < old_size < new_size:
+            return "not_shown"
+        own, rest = (path[0], path[1:]) if path and _is_whole(old_size) else (old_root, path)
+        old, new = _climb(old_size, own, new_size, rest)
+    except ProofError:
+        return "not_shown"
+    if new != new_root:
+        return "not_shown"
+    return "continued" if old == old_root else "another"
+
+
+def _is_whole(size: int) -> bool:
+    """Tell whether a tree is one complete subtree, whose root a path of consistency leaves out."""
+    return size.bit_count() == 1
 
 
 def _climb(old_size: int, old_root: bytes, new_size: int, path: Sequence[bytes]) -> tuple[bytes, bytes]:
@@ -169,6 +215,18 @@ def consistency_path(old_size: int, new_size: int, source: HashSource) -> list[b
     if start:
         path.append(_subtree(start, stop, source))
     return path[::-1]
+
+
+def comparison_path(old_size: int, new_size: int, source: HashSource) -> list[bytes]:
+    """Return the hashes from which the roots of both trees follow: the path of consistency, and ahead of it what that leaves out.
+
+    That is the root of the old tree, where it is a complete subtree. Who holds it need not be told it to see that the new tree goes on, but to see that it has another.
+
+    Raises:
+        ValueError: The old tree is the larger one.
+    """
+    path = consistency_path(old_size, new_size, source)
+    return [root(old_size, source), *path] if path and _is_whole(old_size) else path
 
 
 def _split(size: int) -> int:

@@ -1,7 +1,8 @@
 """A monitor reads every entry of a log: it finds two answers to one question, and a log that does not keep what it has shown.
 
 It computes the tree from the entries themselves and keeps its right edge, so a scan costs as much as there are new entries, and the
-root can only be the signed one if all that was read before still stands unchanged at its place.
+root can only be the signed one if all that was read before still stands unchanged at its place. Where it is another, the log has forked
+only if what is served leads to the root that it signed: whoever serves something else accuses nobody but himself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,9 +20,10 @@ import apsw
 from rag_stdlib.index.connect import Synchronous
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, Kind, only_row
-from rag_stdlib.proof.log.errors import LogError, ProofError
+from rag_stdlib.proof.log.errors import LogError
 from rag_stdlib.proof.log.frontier import Frontier
-from rag_stdlib.proof.log.merkle import HASH_BYTES, leaf_hash, verify_consistency
+from rag_stdlib.proof.log.merkle import EMPTY_ROOT, HASH_BYTES, Compared, compare, leaf_hash
+from rag_stdlib.proof.log.notes import Note
 from rag_stdlib.proof.log.pinned import PinnedLog
 from rag_stdlib.proof.log.sightings import read_sighting
 
@@ -31,9 +34,9 @@ _AT_ONCE: Final = 1_024
 _STATE: Final = Kind("monitor", 0x72616C6D, 1, (  # "ralm"
     "CREATE TABLE monitor_state(id INTEGER PRIMARY KEY CHECK (id = 0), origin TEXT NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, checkpoint BLOB)",
     "CREATE TABLE monitor_leaves(position INTEGER PRIMARY KEY, leaf BLOB NOT NULL)",
-    """CREATE TABLE monitor_answers(issuer TEXT NOT NULL, state TEXT NOT NULL, query TEXT NOT NULL, answer TEXT NOT NULL, position INTEGER NOT NULL,
-        PRIMARY KEY(issuer, state, query, answer)) WITHOUT ROWID""",
-    "CREATE TABLE monitor_conflicts(first INTEGER NOT NULL, second INTEGER NOT NULL, PRIMARY KEY(first, second)) WITHOUT ROWID",
+    """CREATE TABLE monitor_answers(issuer TEXT NOT NULL, state TEXT NOT NULL, query TEXT NOT NULL, setup TEXT NOT NULL, answer TEXT NOT NULL, position INTEGER NOT NULL,
+        PRIMARY KEY(issuer, state, query, setup, answer)) WITHOUT ROWID""",
+    "CREATE TABLE monitor_conflicts(first INTEGER NOT NULL, second INTEGER NOT NULL, same_setup INTEGER NOT NULL, PRIMARY KEY(first, second)) WITHOUT ROWID",
     "CREATE TABLE monitor_alarms(id INTEGER PRIMARY KEY, time INTEGER NOT NULL, code TEXT NOT NULL, words TEXT NOT NULL, checkpoint BLOB NOT NULL, UNIQUE(code, checkpoint))",
 ))
 
@@ -47,29 +50,32 @@ class Source(Protocol):
     def entries(self, start: int, stop: int) -> Iterator[bytes]:
         """Iterate over the entries from `start` on of the tree of `stop` entries."""
 
-    def consistency_path(self, old_size: int, new_size: int) -> list[bytes]:
-        """Prove that one tree is the beginning of another."""
+    def comparison_path(self, old_size: int, new_size: int) -> list[bytes]:
+        """Return what leads to the roots of both trees (`merkle.comparison_path`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two entries by which one issuer gave two answers to one question over one state of the index.
+    """Two entries by which one issuer gave two answers to one question over one state of the index: a question to the issuer, and no verdict.
 
     Attributes:
         first: Position of the earlier entry.
         second: Position of the later one.
+        same_setup: Whether both were made in one way: by one generator, judge, limit, mode and policy.
     """
 
     first: int
     second: int
+    same_setup: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """That a log did not keep what it had shown.
+    """That what is served does not fit what was shown before.
 
     Attributes:
-        code: ``rolled_back``, ``forked`` or ``entries_differ``.
+        code: ``forked`` where the log has signed two trees that cannot be one log, whoever serves them; ``rolled_back`` where an older state of it is shown;
+            ``entries_differ`` where the entries that are served are not those of the signed tree. For the last two whoever serves it may be at fault.
         words: What was found.
         time: In seconds since 1970.
         checkpoint: The note that the log showed; evidence, with the last good one (`Monitor.checkpoint`).
@@ -156,9 +162,11 @@ class Monitor:
         try:
             with self._database.writing() as connection:
                 edge = _edge(connection)
+                start = edge.size
+                report = self._advance(connection, source, edge, head, note)
                 if whole:
-                    _reread(connection, source, min(edge.size, head.size), head.size)
-                return self._advance(connection, source, edge, head, note)
+                    _reread(connection, source, start, head.size)
+                return report
         except _Caught as caught:
             alarm = Alarm(caught.code, caught.words, int(self._clock()), note)
         with self._database.writing() as connection:
@@ -169,28 +177,18 @@ class Monitor:
         """Take over the new entries, if with the old ones they make the signed tree."""
         start, root = edge.size, edge.root()
         if head.size < start:
-            raise _Caught("rolled_back", f"the log shows {head.size} entries, and it showed {start} before")
-        conflicts, unreadable = _read_new(connection, source, edge, head.size)
-        if edge.root() != head.root:
-            raise self._explained(connection, source, start, root, head)
+            raise _gone_back(connection, start, root, head)
+        try:
+            conflicts, unreadable = _read_new(connection, source, edge, head.size)
+        except LogError:
+            if _compared(source, start, root, head) == "another":  # a log that forked cannot hide it by serving no entries
+                raise _forked(start) from None
+            raise
+        if (edge.size, edge.root()) != (head.size, head.root):
+            raise _explained(connection, source, start, root, head)
         if head.size > start or not _checkpoint(connection):
             connection.execute("UPDATE monitor_state SET size = ?, edge = ?, checkpoint = ?", (edge.size, b"".join(edge.hashes), note))
         return Report(edge.size, edge.size - start, tuple(conflicts), tuple(unreadable))
-
-    def _explained(self, connection: apsw.Connection, source: Source, size: int, root: bytes, head: Checkpoint) -> _Caught:
-        """Find out whether the signed tree is another, or the entries that are served are not its."""
-        try:
-            path = source.consistency_path(size, head.size) if 0 < size < head.size else []
-            verify_consistency(size, root, head.size, head.root, path)
-        except ProofError as error:
-            try:
-                _reread(connection, source, size, head.size)
-            except (_Caught, LogError) as found:
-                return _Caught("forked", f"the log does not continue the tree of {size} entries: {found}")
-            return _Caught("forked", f"the log does not continue the tree of {size} entries: {error.words}")
-        except LogError as error:
-            return _Caught("entries_differ", f"the entries that are served are not those of the signed tree, nor is it shown that it continues the last: {error.words}")
-        return _Caught("entries_differ", f"the entries from {size} to {head.size} that are served are not those of the signed tree")
 
     def checkpoint(self) -> bytes | None:
         """Return the note of the last checkpoint whose entries were all read; None before the first scan."""
@@ -200,8 +198,8 @@ class Monitor:
     def conflicts(self) -> list[Conflict]:
         """Return all that were found so far."""
         with self._database.reading() as connection:
-            rows: Any = connection.execute("SELECT first, second FROM monitor_conflicts ORDER BY second, first").fetchall()
-        return [Conflict(*row) for row in rows]
+            rows: Any = connection.execute("SELECT first, second, same_setup FROM monitor_conflicts ORDER BY second, first").fetchall()
+        return [Conflict(first, second, bool(same)) for first, second, same in rows]
 
     def alarms(self) -> list[Alarm]:
         """Return all that were given so far."""
@@ -231,11 +229,17 @@ class _Caught(Exception):  # noqa: N818 - it says what a log was caught at
 
 
 def _edge(connection: apsw.Connection) -> Frontier:
-    size, edge = only_row(connection, "SELECT size, edge FROM monitor_state", int, bytes)
+    """Read the edge of the tree, which is the one that was signed: no log is accused by a file that is damaged."""
+    size, data = only_row(connection, "SELECT size, edge FROM monitor_state", int, bytes)
+    note = _checkpoint(connection)
     try:
-        return Frontier(size, [edge[at:at + HASH_BYTES] for at in range(0, len(edge), HASH_BYTES)])
+        edge = Frontier(size, [data[at:at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)])
+        signed = Checkpoint.parse(Note.parse(note).text) if note is not None else None
     except ValueError as error:
         raise LogError("damaged", f"the state of the monitor: {error}") from None
+    if (size, edge.root()) != ((signed.size, signed.root) if signed is not None else (0, EMPTY_ROOT)):
+        raise LogError("damaged", "the state of the monitor holds another tree than its checkpoint signs")
+    return edge
 
 
 def _checkpoint(connection: apsw.Connection) -> bytes | None:
@@ -256,40 +260,127 @@ def _read_new(connection: apsw.Connection, source: Source, edge: Frontier, size:
             if not _note_answer(connection, entry, position, conflicts):
                 unreadable.append(position)
         connection.executemany("INSERT INTO monitor_leaves VALUES (?, ?)", leaves)
-    if edge.size != size:
-        raise _Caught("entries_differ", f"the log shows {size} entries, and {edge.size} are served")
     return conflicts, unreadable
 
 
 def _note_answer(connection: apsw.Connection, entry: bytes, position: int, conflicts: list[Conflict]) -> bool:
-    """Note an answer, and a conflict with the first one to the same question; False where the entry is none of a certificate."""
+    """Note an answer, and a conflict with the first one to the same question, made in the same way if there is one; False where the entry is none of a certificate."""
     seen = read_sighting(entry)
     if seen is None:
         return False
     key = (seen.issuer_key_id, seen.index_state, seen.query_key)
-    rows: Any = connection.execute("SELECT answer, position FROM monitor_answers WHERE issuer = ? AND state = ? AND query = ? ORDER BY position", key).fetchall()
-    if seen.answer_sha256 in {answer for answer, _ in rows}:
+    rows: Any = connection.execute("SELECT setup, answer, position FROM monitor_answers WHERE issuer = ? AND state = ? AND query = ? ORDER BY position", key).fetchall()
+    known = {(setup, answer) for setup, answer, _ in rows}
+    if (seen.setup, seen.answer_sha256) in known:
         return True
-    connection.execute("INSERT INTO monitor_answers VALUES (?, ?, ?, ?, ?)", (*key, seen.answer_sha256, position))
-    if rows:
-        conflicts.append(Conflict(rows[0][1], position))
-        connection.execute("INSERT INTO monitor_conflicts VALUES (?, ?)", (rows[0][1], position))
+    connection.execute("INSERT INTO monitor_answers VALUES (?, ?, ?, ?, ?, ?)", (*key, seen.setup, seen.answer_sha256, position))
+    others = [(setup, place) for setup, answer, place in rows if answer != seen.answer_sha256]
+    alike = [place for setup, place in others if setup == seen.setup]
+    if alike or (others and all(answer != seen.answer_sha256 for _, answer in known)):  # that an answer is there in many ways is told once
+        found = Conflict(alike[0] if alike else others[0][1], position, bool(alike))
+        conflicts.append(found)
+        connection.execute("INSERT INTO monitor_conflicts VALUES (?, ?, ?)", (found.first, found.second, found.same_setup))
     return True
 
 
+def _explained(connection: apsw.Connection, source: Source, size: int, root: bytes, head: Checkpoint) -> _Caught:
+    """Find out whether a signed tree is proven not to continue that of the first `size` entries, or what is served is not of it."""
+    if not size:
+        return _Caught("entries_differ", f"the {head.size} entries that are served are not those of the signed tree; whoever serves them may be at fault")
+    found, served = _compared(source, size, root, head), _Served(connection, size)
+    is_whole = False  # all that is served is the signed tree
+    if found != "continued":
+        roots = _roots(served.leaves(source, head.size), size, head.size)
+        is_whole = roots.get(head.size) == head.root
+        if is_whole:
+            found = "continued" if roots[size] == root else "another"
+    if found == "continued":
+        return _Caught("entries_differ", f"the log goes on from its tree of {size} entries, but those from there to {head.size} that are served are not its; "
+                       "whoever serves them may be at fault")
+    if found == "not_shown":
+        return _Caught("entries_differ", f"what is served of the tree of {head.size} entries does not lead to its signed root, so whether it continues that of {size} is not shown; "
+                       "whoever serves it may be at fault")
+    return _forked(size, served.other if is_whole else None)
+
+
+def _forked(size: int, other: int | None = None) -> _Caught:
+    where = "" if other is None else f": entry {other} is another than it was"
+    return _Caught("forked", f"the log does not continue the tree of {size} entries{where}")
+
+
+def _compared(source: Source, size: int, root: bytes, head: Checkpoint) -> Compared:
+    try:
+        path = source.comparison_path(size, head.size) if size < head.size else []
+    except LogError:
+        return "not_shown"
+    return compare(size, root, head.size, head.root, path)
+
+
+def _gone_back(connection: apsw.Connection, size: int, root: bytes, head: Checkpoint) -> _Caught:
+    """Say of a signed tree that is smaller than that of the first `size` entries whether it was ever the beginning of it."""
+    leaves: Any = connection.execute("SELECT leaf FROM monitor_leaves WHERE position < ? ORDER BY position", (size,))
+    roots = _roots((leaf for (leaf,) in leaves), head.size, size)
+    if roots.get(size) != root:
+        raise LogError("damaged", "the state of the monitor lacks entries that it has read")
+    if roots[head.size] != head.root:
+        return _Caught("forked", f"the log shows a tree of {head.size} entries that is not the beginning of its tree of {size}")
+    return _Caught("rolled_back", f"the log shows {head.size} entries, and it showed {size} before; whoever serves it may be behind")
+
+
+def _roots(leaves: Iterable[bytes], *sizes: int) -> dict[int, bytes]:
+    """Compute the roots of the trees of so many leaves, as far as there are as many."""
+    edge, found = Frontier(), {0: EMPTY_ROOT}
+    for leaf in leaves:
+        edge.push(leaf)
+        if edge.size in sizes:
+            found[edge.size] = edge.root()
+    return found
+
+
+class _Served:
+    """Reads all entries again, as far as the source gives them, and holds those that were read before against what they were."""
+
+    def __init__(self, connection: apsw.Connection, size: int) -> None:
+        self._connection, self._size = connection, size
+        self.other: int | None = None  # the first one that is another
+
+    def leaves(self, source: Source, shown: int) -> Iterator[bytes]:
+        """Give the leaf hashes of the entries as they are served, of `shown` that there should be."""
+        position = 0
+        for batch in _batches(_as_far_as(source.entries(0, shown)), shown):
+            known = _known(self._connection, position, min(position + len(batch), self._size))
+            for place, entry in enumerate(batch):
+                leaf = leaf_hash(entry)
+                if self.other is None and place < len(known) and known[place] != leaf:
+                    self.other = position + place
+                yield leaf
+            position += len(batch)
+
+
+def _as_far_as(entries: Iterator[bytes]) -> Iterator[bytes]:
+    """Give entries until the source fails."""
+    with suppress(LogError):
+        yield from entries
+
+
+def _known(connection: apsw.Connection, start: int, stop: int) -> list[bytes]:
+    """Return the leaf hashes of entries as they were read before."""
+    rows: Any = connection.execute("SELECT leaf FROM monitor_leaves WHERE position >= ? AND position < ? ORDER BY position", (start, stop)).fetchall()
+    if len(rows) != max(0, stop - start):
+        raise LogError("damaged", "the state of the monitor lacks entries that it has read")
+    return [leaf for (leaf,) in rows]
+
+
 def _reread(connection: apsw.Connection, source: Source, size: int, shown: int) -> None:
-    """Hold the first `size` entries as they were read before against what is served now, of `shown` entries."""
+    """Hold the first `size` entries as they were read before, which the signed tree of `shown` entries continues, against what is served of them now."""
     position = 0
     for batch in _batches(source.entries(0, shown), size):
-        rows: Any = connection.execute("SELECT leaf FROM monitor_leaves WHERE position >= ? AND position < ? ORDER BY position", (position, position + len(batch))).fetchall()
-        if len(rows) != len(batch):
-            raise LogError("damaged", "the state of the monitor lacks entries that it has read")
-        for entry, (leaf,) in zip(batch, rows, strict=True):
+        for entry, leaf in zip(batch, _known(connection, position, position + len(batch)), strict=True):
             if leaf_hash(entry) != leaf:
-                raise _Caught("entries_differ", f"entry {position} is another than it was")
+                raise _Caught("entries_differ", f"entry {position} is served as another than it is in the signed tree, which has it as it was; whoever serves it may be at fault")
             position += 1
     if position != size:
-        raise _Caught("entries_differ", f"of {size} entries that were there, {position} are served")
+        raise _Caught("entries_differ", f"of {size} entries that are in the signed tree, {position} are served; whoever serves them may be at fault")
 
 
 def _batches(entries: Iterator[bytes], most: int) -> Iterator[list[bytes]]:

@@ -1,4 +1,4 @@
-"""What an entry of a log says of an answer: who answered which question over which state of an index (docs/certificate.md, Log entry)."""
+"""What an entry of a log says of an answer: who answered which question over which state of an index, and in which way (docs/certificate.md, Log entry)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rag_stdlib.contract.jcs import canonical
 from rag_stdlib.proof.format import ENTRY_SCHEMA
 from rag_stdlib.proof.strict import parse
 
-_MEMBERS: Final = frozenset({"schema", "answer_sha256", "body_sha256", "index_state", "issued_at", "issuer_key_id", "query_key", "signature"})
+_MEMBERS: Final = frozenset({"schema", "answer_sha256", "body_sha256", "index_state", "issued_at", "issuer_key_id", "query_key", "setup", "signature"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,14 @@ class Sighting:
         issuer_key_id: Who answered.
         index_state: Over what.
         query_key: Which question; equal for equal questions over equal states.
+        setup: How: by which generator, judge, limit, methods, mode and policy.
         answer_sha256: What was answered.
     """
 
     issuer_key_id: str
     index_state: str
     query_key: str
+    setup: str
     answer_sha256: str
 
 
@@ -39,4 +41,4 @@ def read_sighting(entry: bytes) -> Sighting | None:
             return None
     except ValueError:
         return None
-    return Sighting(value["issuer_key_id"], value["index_state"], value["query_key"], value["answer_sha256"])
+    return Sighting(value["issuer_key_id"], value["index_state"], value["query_key"], value["setup"], value["answer_sha256"])

@@ -202,6 +202,17 @@ class Log:
                 raise LogError("out_of_range", f"the log cannot lead from {old_size} to {new_size} entries")
             return merkle.consistency_path(old_size, new_size, Stored(connection))
 
+    def comparison_path(self, old_size: int, new_size: int) -> list[bytes]:
+        """Return what leads to the roots of both trees (`merkle.comparison_path`).
+
+        Raises:
+            LogError: ``out_of_range``.
+        """
+        with self._database.reading() as connection:
+            if not 0 <= old_size <= new_size <= self._head(connection)[1].size:
+                raise LogError("out_of_range", f"the log cannot lead from {old_size} to {new_size} entries")
+            return merkle.comparison_path(old_size, new_size, Stored(connection))
+
     def entry(self, position: int) -> bytes:
         """Return an entry.
 

@@ -190,3 +190,7 @@ class PublishedLog:
     def consistency_path(self, old_size: int, new_size: int) -> list[bytes]:
         """Prove that one tree is the beginning of another; as `TiledLog.hash_at`."""
         return merkle.consistency_path(old_size, new_size, TiledLog(self._fetch, new_size))
+
+    def comparison_path(self, old_size: int, new_size: int) -> list[bytes]:
+        """Return what leads to the roots of both trees (`merkle.comparison_path`); as `TiledLog.hash_at`."""
+        return merkle.comparison_path(old_size, new_size, TiledLog(self._fetch, new_size))

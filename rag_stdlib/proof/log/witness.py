@@ -21,7 +21,7 @@ from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, Kind
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.keytext import decoded, encoded
 from rag_stdlib.proof.log.logkeys import LogKeys
-from rag_stdlib.proof.log.merkle import EMPTY_ROOT, HASH_BYTES, verify_consistency
+from rag_stdlib.proof.log.merkle import EMPTY_ROOT, HASH_BYTES, compare, verify_consistency
 from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES, Note, Signature, checked
 from rag_stdlib.proof.log.pinned import PinnedLog
 
@@ -32,12 +32,13 @@ MAX_PROOF: Final = 63  # lines of hashes in a request
 MAX_REQUEST_BYTES: Final = MAX_NOTE_BYTES + 4_096
 SIZE_TYPE: Final = "text/x.tlog.size"
 
-_KEPT_REFUSALS: Final = 64  # of each log; the first ones, since those show what it did
+_KEPT_REFUSALS: Final = 64  # of each log and kind, the first ones; whoever may ask can fill the room of what proves nothing, and not that of evidence
 _STATE: Final = Kind("witness", 0x72616C77, 1, (  # "ralw"
     "CREATE TABLE witness_name(id INTEGER PRIMARY KEY CHECK (id = 0), name TEXT NOT NULL)",
     """CREATE TABLE witness_heads(origin TEXT PRIMARY KEY NOT NULL, size INTEGER NOT NULL, root BLOB NOT NULL, time INTEGER NOT NULL,
         checkpoint BLOB NOT NULL) WITHOUT ROWID""",
-    "CREATE TABLE witness_refusals(id INTEGER PRIMARY KEY, origin TEXT NOT NULL, time INTEGER NOT NULL, words TEXT NOT NULL, checkpoint BLOB NOT NULL)",
+    """CREATE TABLE witness_refusals(id INTEGER PRIMARY KEY, origin TEXT NOT NULL, proven INTEGER NOT NULL, size INTEGER NOT NULL, root BLOB NOT NULL,
+        time INTEGER NOT NULL, words TEXT NOT NULL, checkpoint BLOB NOT NULL, cosigned BLOB NOT NULL, proof BLOB NOT NULL, UNIQUE(origin, proven, size, root))""",
 ))
 
 
@@ -98,17 +99,26 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A checkpoint that a log signed and that does not continue what the witness had cosigned.
+    """A checkpoint that a log signed and that was not shown to continue what the witness had cosigned.
+
+    Whoever submits it need not be the log. So it is evidence against the log only where it is `proven` (`merkle.compare`), and otherwise maybe a true checkpoint
+    that came with a false proof.
 
     Attributes:
         time: In seconds since 1970.
         words: Why it was refused.
-        checkpoint: The note; with the last one that was cosigned it shows what the log did.
+        checkpoint: The note.
+        proven: Whether it is of another tree than the cosigned one: its signed root, that one's, and `proof` show it to anyone.
+        cosigned: The note that was cosigned last by then; empty if none was.
+        proof: The hashes that came with it.
     """
 
     time: int
     words: str
     checkpoint: bytes
+    proven: bool
+    cosigned: bytes
+    proof: tuple[bytes, ...]
 
 
 class Witness:
@@ -194,26 +204,27 @@ class Witness:
 
     def _decide(self, connection: apsw.Connection, request: Request, head: Checkpoint, note: Note) -> Answer:
         """Do the one step that must not be divided."""
-        rows: Any = connection.execute("SELECT size, root, time FROM witness_heads WHERE origin = ?", (head.origin,)).fetchall()
-        size, root, last = rows[0] if rows else (0, EMPTY_ROOT, 0)
+        rows: Any = connection.execute("SELECT size, root, time, checkpoint FROM witness_heads WHERE origin = ?", (head.origin,)).fetchall()
+        size, root, last, before = rows[0] if rows else (0, EMPTY_ROOT, 0, b"")
         now = max(int(self._clock()), last)  # a clock that was set back must not make an earlier statement untrue
         if request.old_size != size:
             return Answer(409, f"{size}\n".encode(), SIZE_TYPE)
         try:
             verify_consistency(size, root, head.size, head.root, request.proof)
         except ProofError as error:
-            self._note_refusal(connection, head.origin, Refusal(now, error.words, note.to_bytes()))
+            proven = compare(size, root, head.size, head.root, request.proof) == "another"
+            self._note_refusal(connection, head, Refusal(now, error.words, note.to_bytes(), proven, before, request.proof))
             return _said(422, error.words)
         cosigned = tuple(signer.sign(note.text, now) for signer in self._signers)
         connection.execute("INSERT OR REPLACE INTO witness_heads VALUES (?, ?, ?, ?, ?)",
                            (head.origin, head.size, head.root, now, Note(note.text, (*note.signatures, *cosigned)).to_bytes()))
         return _cosigned(cosigned)
 
-    def _note_refusal(self, connection: apsw.Connection, origin: str, refusal: Refusal) -> None:
-        rows: Any = connection.execute("SELECT count(*) FROM witness_refusals WHERE origin = ?", (origin,)).fetchall()
+    def _note_refusal(self, connection: apsw.Connection, head: Checkpoint, refusal: Refusal) -> None:
+        rows: Any = connection.execute("SELECT count(*) FROM witness_refusals WHERE origin = ? AND proven = ?", (head.origin, refusal.proven)).fetchall()
         if rows[0][0] < _KEPT_REFUSALS:
-            connection.execute("INSERT INTO witness_refusals(origin, time, words, checkpoint) VALUES (?, ?, ?, ?)",
-                               (origin, refusal.time, refusal.words, refusal.checkpoint))
+            connection.execute("INSERT OR IGNORE INTO witness_refusals(origin, proven, size, root, time, words, checkpoint, cosigned, proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                               (head.origin, refusal.proven, head.size, head.root, refusal.time, refusal.words, refusal.checkpoint, refusal.cosigned, b"".join(refusal.proof)))
 
     def checkpoint(self, origin: str) -> bytes | None:
         """Return the note that was cosigned last of a log, with the cosignatures; None if none was.
@@ -231,10 +242,11 @@ class Witness:
         return None if origin is None else self.checkpoint(origin)
 
     def refusals(self, origin: str) -> list[Refusal]:
-        """Return the first checkpoints that a known log signed and that were refused as inconsistent: evidence against the log, or its submitter."""
+        """Return the first checkpoints that a known log signed and that were refused, each once: up to 64 that prove what it did, and up to 64 that do not."""
         with self._database.reading() as connection:
-            rows: Any = connection.execute("SELECT time, words, checkpoint FROM witness_refusals WHERE origin = ? ORDER BY id", (origin,)).fetchall()
-        return [Refusal(*row) for row in rows]
+            rows: Any = connection.execute("SELECT time, words, checkpoint, proven, cosigned, proof FROM witness_refusals WHERE origin = ? ORDER BY id", (origin,)).fetchall()
+        return [Refusal(moment, words, checkpoint, bool(proven), cosigned, tuple(proof[at:at + HASH_BYTES] for at in range(0, len(proof), HASH_BYTES)))
+                for moment, words, checkpoint, proven, cosigned, proof in rows]
 
     def close(self) -> None:
         """Close the file."""

@@ -114,6 +114,35 @@ def test_a_log_with_two_views_is_caught_by_all(world: World) -> None:
     assert world.judged(world.log, world.site) == (2, 8, 8), "the view that was seen goes on"
 
 
+def test_a_fork_behind_a_tree_of_a_power_of_two_is_caught_by_all(world: World) -> None:
+    """What all have seen is one complete subtree, whose root no proof of consistency repeats."""
+    other, elsewhere = world.folder / "view.db", world.folder / "view"
+    shutil.copy(world.log, other)
+    assert world.append("e6", "e7") == 8
+    assert world.judged(world.log, world.site) == (2, 8, 8)
+    assert world.append("f6", "f7", "f8", "f9", log=other) == 10
+    said = world.judged(other, elsewhere)
+    assert codes(said) == ["forked"] * 3
+    assert "entry 6 is another than it was" in said[2][0][1]
+
+
+@pytest.mark.parametrize("seen", [6, 8])
+def test_a_mirror_that_serves_garbage_makes_nobody_call_an_honest_log_forked(world: World, seen: int) -> None:
+    """It cannot sign, so it shows the log's own checkpoint, and hashes and entries of its own."""
+    if seen > 6:
+        world.append("e6", "e7")
+    assert world.judged(world.log, world.site) == (2, seen, seen)
+    world.append("e8", "e9", "e10")
+    mirror = world.folder / "mirror"
+    world.operator("publish", world.log, mirror)
+    for file in (path for path in mirror.glob("tile/**/*") if path.is_file()):
+        file.write_bytes(file.read_bytes().replace(b"e9", b"x9") if "entries" in str(file.relative_to(mirror)) else b"\1" * file.stat().st_size)
+    assert world.client("look", world.folder / "seen", mirror, ORIGIN, KEY) == "consistency_not_shown"
+    (alarm, words), = world.monitor("scan", world.folder / "monitor.db", mirror, ORIGIN, KEY)
+    assert (alarm, "may be at fault" in words) == ("entries_differ", True)
+    assert world.judged(world.log, world.site) == (2, seen + 3, seen + 3), "where it is served rightly, all go on"
+
+
 def test_a_log_that_is_copied_back_is_caught_by_all(world: World) -> None:
     """The operator puts an old copy of the file in its place, as it is and with other entries behind."""
     world.log.unlink()

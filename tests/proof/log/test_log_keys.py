@@ -7,18 +7,31 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from signed import NOW, ORIGIN, refused, signer
 
 from rag_stdlib.proof.log import privatefile
 from rag_stdlib.proof.log.errors import LogError
-from rag_stdlib.proof.log.logkeys import WITNESS_KINDS, LogKeys, load_keys, new_keys, retire, rotate
+from rag_stdlib.proof.log.logkeys import (
+    LOG_KINDS,
+    WITNESS_KINDS,
+    LogKeys,
+    load_keys,
+    new_keys,
+    retire,
+    rotate,
+)
 from rag_stdlib.proof.log.notes import sign_note
 from rag_stdlib.proof.log.pinned import PinnedLog
+from rag_stdlib.proof.log.store import Log
 
 
 @pytest.fixture
@@ -110,11 +123,90 @@ def test_clients_of_either_key_go_on_during_the_overlap(file: Path) -> None:
     assert PinnedLog(ORIGIN, (*old, *load_keys(file).signing)).open(after).checkpoint.size == 0
 
 
-def test_the_last_key_is_not_retired(file: Path) -> None:
+def said(call: Callable[[], object]) -> str:
+    """Return what is said of a key that cannot be retired."""
+    with pytest.raises(LogError) as caught:
+        call()
+    assert caught.value.code == "key_unknown"
+    return caught.value.words
+
+
+@pytest.mark.parametrize("compromised", [False, True])
+def test_the_last_key_is_not_retired(file: Path, compromised: bool) -> None:
     only = load_keys(file).signing[0].key_id.hex()
-    for key_id in (only, "00000000", ""):
-        assert refused(lambda key_id=key_id: retire(file, key_id)) == "key_unknown"  # type: ignore[misc]
-    assert load_keys(file).signing[0].key_id.hex() == only
+    before = file.read_bytes()
+    assert said(lambda: retire(file, only, compromised=compromised)) == f"the key {only} is the last of its kind that signs for {ORIGIN}; rotate first"
+    for key_id in ("00000000", "", only[:7], f"{only}0"):
+        assert said(lambda key_id=key_id: retire(file, key_id, compromised=compromised)) == (  # type: ignore[misc]
+            f"{ORIGIN} has no key with the id {key_id}; name one of those in its file")
+    assert file.read_bytes() == before
+
+
+def test_a_key_is_retired_once(file: Path) -> None:
+    old = load_keys(file).signing[0].key_id.hex()
+    rotate(file)
+    retire(file, old.upper())
+    before = file.read_bytes()
+    assert said(lambda: retire(file, old)) == f"the key {old} of {ORIGIN} is retired already; it is left as it is"
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("is_retired", [False, True])
+def test_a_key_that_got_into_other_hands_is_told_to_nobody(file: Path, is_retired: bool) -> None:
+    old, = load_keys(file).signing
+    new = rotate(file).signing[1]
+    if is_retired:
+        assert retire(file, old.key_id.hex()).trusted == (old, new)
+    after = retire(file, old.key_id.hex(), compromised=True)
+    assert (after.trusted, after.signing, after.retired, after.compromised) == ((new,), (new,), (), (old,))
+    assert load_keys(file).verifiers == (old, new), "the log knows by it what it signed itself"
+    first, compromised, signing, last = file.read_text().split("\n")
+    assert (first, compromised, signing[:8], last) == ("rag-stdlib/log-keys/v1", f"compromised {old.text()}", "signing ", "")
+    for again in (False, True):
+        assert said(lambda again=again: retire(file, old.key_id.hex(), compromised=again)) == (  # type: ignore[misc]
+            f"{ORIGIN} has no key with the id {old.key_id.hex()}; name one of those in its file")
+    third = rotate(file)
+    assert (third.compromised, third.trusted[0]) == ((old,), new), "a rotation forgets nothing of that"
+
+
+@pytest.mark.parametrize("with_both", [False, True])
+def test_a_log_goes_on_without_a_key_that_others_have(file: Path, with_both: bool) -> None:
+    """Its last checkpoint is by that key alone, or it has noted that the key signs: it must not be locked out for either."""
+    path, old = file.parent / "answers.log", load_keys(file).signing[0]
+    with Log.create(path, load_keys(file)) as log:
+        log.append(b"1")
+    both = rotate(file)
+    if with_both:
+        with Log(path, both) as log:
+            log.append(b"2")
+    after = retire(file, old.key_id.hex(), compromised=True)
+    with Log(path, after) as log:
+        note = log.append(b"3").checkpoint
+    assert PinnedLog(ORIGIN, after.trusted).open(note).keys == (after.signing[0].text(),)
+    assert refused(lambda: PinnedLog(ORIGIN, (old,)).open(note)) == "signature_missing"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["rotate", "retire", "compromised"]), st.integers(0, 7)), max_size=12), st.sampled_from([LOG_KINDS, WITNESS_KINDS]))
+def test_any_sequence_of_changes_keeps_a_key_of_each_kind_that_signs(steps: list[tuple[str, int]], kinds: tuple[int, ...]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "keys")
+        keys = new_keys(path, ORIGIN, kinds)
+        for what, place in steps:
+            one = keys.verifiers[place % len(keys.verifiers)]
+            before = path.read_bytes()
+            try:
+                after = rotate(path) if what == "rotate" else retire(path, one.key_id.hex(), compromised=what == "compromised")
+            except LogError:
+                assert path.read_bytes() == before
+                continue
+            assert {key.kind for key in after.signing} == set(kinds)
+            assert {key.text() for key in keys.verifiers} <= {key.text() for key in after.verifiers}
+            assert what == "rotate" or (one in after.trusted, one in after.signing) == (what == "retire", False)
+            assert path.read_bytes().count(b"PRIVATE") == len(after.signing)
+            assert not {key.text() for key in keys.compromised} & {key.text() for key in after.trusted}
+            keys = load_keys(path)
+            assert (keys.verifiers, keys.trusted) == (after.verifiers, after.trusted)
 
 
 def test_the_last_key_of_a_kind_is_not_retired(tmp_path: Path) -> None:
@@ -140,8 +232,10 @@ def test_every_other_spelling_of_a_key_file_is_refused(file: Path) -> None:
     first, retired, signing, _ = good.split("\n")
     secret = signing.rsplit("+", 1)[1]
     foreign = f"signing {signer(5, 'else.example').private_text()}"
+    compromised = retired.replace("retired", "compromised")
     for lines in ([first, signing, retired, ""], [first, retired, signing], [first, retired, ""], [first, retired, signing, "", ""], [first, retired, signing, signing, ""],
                   [first, retired, retired, signing, ""], [first, retired, signing + " ", ""], [first, retired, foreign, ""], [first, signing, foreign, ""],
+                  [first, compromised, retired, signing, ""], [first, retired, compromised, signing, ""], [first, signing, compromised, ""], [first, compromised, ""],
                   [first, retired, signing[:-4], ""], [first, retired, signing, "signing", ""], [first + "\r", retired, signing, ""]):
         file.write_text("\n".join(lines))
         with pytest.raises(LogError) as caught:
@@ -181,8 +275,10 @@ def test_a_log_is_made_only_with_a_name_that_a_key_can_have(tmp_path: Path) -> N
 
 
 def test_keys_of_two_names_are_not_one_logs() -> None:
-    for given in ((signer(1), signer(2, "else.example")), (signer(1), signer(1))):
-        assert refused(lambda given=given: LogKeys(ORIGIN, given)) == "keys_unfit"  # type: ignore[misc]
+    for pair in ((signer(1), signer(2, "else.example")), (signer(1), signer(1))):
+        assert refused(lambda pair=pair: LogKeys(ORIGIN, pair)) == "keys_unfit"  # type: ignore[misc]
+    assert refused(lambda: LogKeys(ORIGIN, (signer(1),), (), (signer(1).verifier,))) == "keys_unfit"
+    assert refused(lambda: LogKeys(ORIGIN, (), (), (signer(1).verifier,))) == "keys_unfit"
     assert refused(lambda: LogKeys("else.example", (signer(1),))) == "keys_unfit"
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from log_trees import Leaves, entries, tree_hash
 from signed import LOG, NOW, ORIGIN, PINNED, WITNESSES, head, note, refused, signer
 
 from rag_stdlib.proof.log.checkpoints import Checkpoint
-from rag_stdlib.proof.log.errors import LogError
+from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.memory import Memory
-from rag_stdlib.proof.log.merkle import consistency_path
-from rag_stdlib.proof.log.notes import sign_note
+from rag_stdlib.proof.log.merkle import compare, comparison_path, consistency_path
+from rag_stdlib.proof.log.notes import Note, sign_note
 from rag_stdlib.proof.log.pinned import PinnedLog
 
 SIZE = 24
@@ -25,7 +29,7 @@ FILE = hashlib.sha256(ORIGIN.encode()).hexdigest()
 
 
 def prove(old: int, new: int) -> list[bytes]:
-    return consistency_path(old, new, Leaves(DATA))
+    return comparison_path(old, new, Leaves(DATA))
 
 
 def nothing(_old: int, _new: int) -> list[bytes]:
@@ -33,9 +37,9 @@ def nothing(_old: int, _new: int) -> list[bytes]:
 
 
 def forked(size: int, at: int = 2) -> tuple[bytes, Callable[[int, int], Sequence[bytes]]]:
-    """A signed checkpoint of a log with another entry at a place, and honest proofs within that log."""
+    """A signed checkpoint of a log with another entry at a place, and the true hashes of that log."""
     other = [*DATA[:at], b"other", *DATA[at + 1:]]
-    return (sign_note(Checkpoint(ORIGIN, size, tree_hash(other[:size])).text(), [LOG], NOW), lambda old, new: consistency_path(old, new, Leaves(other)))
+    return (sign_note(Checkpoint(ORIGIN, size, tree_hash(other[:size])).text(), [LOG], NOW), lambda old, new: comparison_path(old, new, Leaves(other)))
 
 
 @pytest.fixture
@@ -60,24 +64,93 @@ def test_a_log_that_goes_back_is_refused(memory: Memory) -> None:
     assert memory.last(ORIGIN) == head(9)
 
 
-@pytest.mark.parametrize("size", [9, 10, 20])
-def test_a_log_that_goes_another_way_is_refused_and_its_note_kept(memory: Memory, tmp_path: Path, size: int) -> None:
-    memory.current(PINNED, note(9), nothing)
-    other, honest = forked(size)
+def evidence(folder: Path) -> tuple[Checkpoint, Checkpoint, list[bytes]]:
+    """Read what is kept of a fork, and see that anyone can: it is enough to show, by the log's own signatures, that there are two trees."""
+    told = json.loads((folder / "seen" / f"{FILE}.forked").read_text())
+    assert (told.keys(), told["schema"]) == ({"schema", "remembered", "shown", "path"}, "rag-stdlib/log-fork/v1")
+    one, other = (PINNED.open(told[name].encode()).checkpoint for name in ("remembered", "shown"))
+    path = [base64.b64decode(each, validate=True) for each in told["path"]]
+    smaller, larger = sorted((one, other), key=lambda each: each.size)
+    assert compare(smaller.size, smaller.root, larger.size, larger.root, path) == "another"
+    return one, other, path
+
+
+@pytest.mark.parametrize("seen", [1, 8, 9, 16])
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_log_that_goes_another_way_is_refused_and_what_proves_it_is_kept(memory: Memory, tmp_path: Path, seen: int, more: int) -> None:
+    memory.current(PINNED, note(seen), nothing)
+    other, honest = forked(seen + more, 0)
     assert refused(lambda: memory.current(PINNED, other, honest)) == "forked"
     assert refused(lambda: memory.older(PINNED, other, honest)) == "forked"
-    assert memory.last(ORIGIN) == head(9)
-    assert (tmp_path / "seen" / f"{FILE}.forked").read_bytes() == other
-    later, honest = forked(21)
+    assert memory.last(ORIGIN) == head(seen)
+    assert evidence(tmp_path) == (head(seen), Checkpoint.parse(Note.parse(other).text), list(honest(seen, seen + more)) if more else [])
+    kept = (tmp_path / "seen" / f"{FILE}.forked").read_bytes()
+    later, honest = forked(23, 0)
     assert refused(lambda: memory.current(PINNED, later, honest)) == "forked"
-    assert (tmp_path / "seen" / f"{FILE}.forked").read_bytes() == other, "the first one is kept"
-    assert memory.current(PINNED, note(10), prove).checkpoint == head(10)
+    assert (tmp_path / "seen" / f"{FILE}.forked").read_bytes() == kept, "the first one is kept"
+    assert memory.current(PINNED, note(seen + 1), prove).checkpoint == head(seen + 1)
+    assert evidence(tmp_path)[0] == head(seen), "whatever is seen later"
 
 
-def test_without_a_proof_a_larger_tree_is_not_taken_for_the_same(memory: Memory) -> None:
+def test_of_a_tree_of_a_power_of_two_the_hashes_tell_a_fork_only_with_its_own_root(memory: Memory, tmp_path: Path) -> None:
+    memory.current(PINNED, note(8), nothing)
+    other, honest = forked(12)
+    assert refused(lambda: memory.current(PINNED, other, lambda old, new: honest(old, new)[1:])) == "consistency_not_shown"
+    assert [path.suffix for path in (tmp_path / "seen").iterdir()] == [".checkpoint"]
+    assert refused(lambda: memory.current(PINNED, other, honest)) == "forked"
+    assert evidence(tmp_path)[1].size == 12
+
+
+def unshown(tmp_path: Path, call: Callable[[], object]) -> None:
+    """See that a call accuses nobody and changes nothing."""
+    before = {path.name: path.read_bytes() for path in (tmp_path / "seen").iterdir()}
+    with pytest.raises(ProofError) as caught:
+        call()
+    assert caught.value.code == "consistency_not_shown"
+    assert {path.name: path.read_bytes() for path in (tmp_path / "seen").iterdir()} == before
+
+
+@pytest.mark.parametrize("seen", [8, 9])
+def test_whoever_serves_garbage_makes_no_fork_of_an_honest_log(memory: Memory, tmp_path: Path, seen: int) -> None:
+    memory.current(PINNED, note(seen), nothing)
+    real = prove(seen, 10)
+    for path in ([], [b"\1" * 32], [b"\1" * 32] * len(real), [b""], [b"\1" * 32] * 70, real[1:] + real[:1], real[:-1], [*real, real[0]], prove(7, 10), prove(9, 11), forked(10)[1](seen, 10)):
+        for call in (memory.current, memory.older):
+            unshown(tmp_path, lambda path=path, call=call: call(PINNED, note(10), lambda _old, _new: path))  # type: ignore[misc]
+
+    def torn(_old: int, _new: int) -> list[bytes]:
+        raise ProofError("tile_malformed", "it is none")
+
+    unshown(tmp_path, lambda: memory.current(PINNED, note(10), torn))
+    assert memory.current(PINNED, note(10), prove).checkpoint == head(10), "served rightly, it goes on"
+
+
+@pytest.mark.parametrize("seen", [8, 9])
+def test_a_fork_whose_hashes_are_not_shown_is_not_taken_for_the_same_log_either(memory: Memory, tmp_path: Path, seen: int) -> None:
+    memory.current(PINNED, note(seen), nothing)
+    other, _ = forked(10)
+    for path in ([], [b"\1" * 32] * 3, prove(seen, 10), consistency_path(seen, 10, Leaves(DATA))):
+        unshown(tmp_path, lambda path=path: memory.current(PINNED, other, lambda _old, _new: path))  # type: ignore[misc]
+
+
+@given(st.data())
+def test_hashes_of_any_kind_never_make_a_fork_of_an_honest_log(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    seen = data.draw(st.integers(1, SIZE - 1))
+    shown = data.draw(st.integers(seen + 1, SIZE))
+    real = prove(seen, shown)
+    path = data.draw(st.one_of(st.lists(st.binary(min_size=32, max_size=32), max_size=9), st.permutations(real), st.lists(st.sampled_from(real), max_size=9)))
+    memory = Memory(tmp_path_factory.mktemp("any") / "seen")
+    memory.current(PINNED, note(seen), nothing)
+    try:
+        memory.current(PINNED, note(shown), lambda _old, _new: path)
+    except ProofError as error:
+        assert error.code == "consistency_not_shown"  # noqa: PT017 - or it is the true path
+    else:
+        assert path in (real, consistency_path(seen, shown, Leaves(DATA)))
+
+
+def test_what_a_source_fails_by_is_told_and_what_was_seen_stays(memory: Memory) -> None:
     memory.current(PINNED, note(9), nothing)
-    for path in ([], [b"\1" * 32], prove(8, 10), prove(9, 11)):
-        assert refused(lambda path=path: memory.current(PINNED, note(10), lambda _old, _new: path)) == "forked"  # type: ignore[misc]
 
     def gone(_old: int, _new: int) -> list[bytes]:
         raise LogError("unreachable", "nobody there")
@@ -92,15 +165,18 @@ def test_an_old_receipts_checkpoint_must_be_of_the_same_tree(memory: Memory) -> 
     for size in (0, 1, 5, 11, 12):
         assert memory.older(PINNED, note(size), prove).checkpoint == head(size)
     assert memory.last(ORIGIN) == head(12)
-    for size in (3, 11, 12):
-        other, honest = forked(size)
-        assert refused(lambda given=(other, honest): memory.older(PINNED, *given)) == "forked"  # type: ignore[misc]
+    for size in (3, 4, 8, 11, 12):
+        other, theirs = forked(size)
+        assert refused(lambda other=other: memory.older(PINNED, other, prove)) == "forked", "the hashes of the larger tree show what its beginning is"  # type: ignore[misc]
+        if size < 12:
+            assert refused(lambda given=(other, theirs): memory.older(PINNED, *given)) == "consistency_not_shown"  # type: ignore[misc]
+    assert memory.last(ORIGIN) == head(12)
 
 
 def test_what_is_not_verified_is_not_remembered(memory: Memory) -> None:
     witnessed = PinnedLog(ORIGIN, (LOG.verifier,), tuple(one.verifier for one in WITNESSES), 2)
-    for given, code in ((note(5, signer(2)), "signature_missing"), (note(5).replace(b"\n5\n", b"\n6\n"), "signature_invalid"), (b"x", "note_malformed")):
-        assert refused(lambda given=given: memory.current(PINNED, given, nothing)) == code  # type: ignore[misc]
+    for bad, code in ((note(5, signer(2)), "signature_missing"), (note(5).replace(b"\n5\n", b"\n6\n"), "signature_invalid"), (b"x", "note_malformed")):
+        assert refused(lambda bad=bad: memory.current(PINNED, bad, nothing)) == code  # type: ignore[misc]
     assert refused(lambda: memory.current(witnessed, note(5), nothing)) == "quorum_missing"
     assert memory.last(ORIGIN) is None
 

@@ -247,3 +247,94 @@ class Hashed:
 def test_anything_at_all_raises_nothing_else(leaf: bytes, one: int, other: int, path: list[bytes], root: bytes) -> None:
     assert not included(leaf, one, other, path, root) or (leaf == root and (one, other) == (0, 1))
     assert not consistent(one, leaf, other, root, path) or one in (0, other)
+
+
+def told(old_size: int, old: Sequence[bytes], new: Sequence[bytes], path: list[bytes]) -> merkle.Compared:
+    """Compare the signed roots of the first `old_size` of the entries `old`, and of all of `new`."""
+    return merkle.compare(old_size, tree_hash(old[:old_size]), len(new), tree_hash(new), path)
+
+
+@pytest.mark.parametrize("new", range(1, MOST + 1))
+def test_a_log_that_goes_on_is_told_from_one_that_forked_at_any_entry(new: int) -> None:
+    data = entries(new)
+    forks = {at: [*data[:at], b"other", *data[at + 1:]] for at in range(new)}
+    for old in range(1, new + 1):
+        assert told(old, data, data, merkle.comparison_path(old, new, Leaves(data))) == "continued"
+        assert told(old, data, data, merkle.consistency_path(old, new, Leaves(data))) == "continued"
+        for at in {0, old // 2, old - 1}:
+            assert told(old, data, forks[at], merkle.comparison_path(old, new, Leaves(forks[at]))) == "another"
+            shorter = told(old, data, forks[at], merkle.consistency_path(old, new, Leaves(forks[at])))
+            assert shorter == ("not_shown" if old < new and old.bit_count() == 1 else "another")
+            if old < new:
+                assert told(old, data, forks[at], merkle.comparison_path(old, new, Leaves(data))) == "not_shown", "the hashes are not those of the signed tree"
+        if old < new:
+            assert told(old, data, forks[old], merkle.comparison_path(old, new, Leaves(forks[old]))) == "continued", "it is another behind the old tree"
+
+
+@pytest.mark.parametrize("new", [1, 2, 3, 4, 6, 7, 8, 13, 16, 17, MOST])
+def test_no_mutation_of_a_path_makes_a_fork_of_an_honest_log_or_an_honest_one_of_a_fork(new: int) -> None:
+    data = entries(new)
+    fork = [b"other", *data[1:]]
+    for old in range(1, new + 1):
+        for shown in (data, fork):
+            for whole in (merkle.comparison_path, merkle.consistency_path):
+                for path in path_mutations(whole(old, new, Leaves(shown))):
+                    assert told(old, data, data, path) != "another"
+                    assert told(old, data, fork, path) != "continued"
+
+
+@given(st.integers(1, 300), st.data())
+def test_whatever_is_served_an_honest_log_is_never_another(new: int, data: st.DataObject) -> None:
+    old, honest = data.draw(st.integers(0, new)), entries(new)
+    real = merkle.comparison_path(old, new, Leaves(honest))
+    hashes = st.one_of(st.binary(min_size=32, max_size=32), st.sampled_from([*real, tree_hash(honest), tree_hash(honest[:old]), *map(merkle.leaf_hash, honest[:3])]))
+    path = data.draw(st.lists(hashes, min_size=max(0, len(real) - 2), max_size=len(real) + 2))
+    assert told(old, honest, honest, path) != "another"
+    if real:
+        place, bit = data.draw(st.integers(0, len(real) - 1)), data.draw(st.integers(0, 255))
+        turned = [*real[:place], (int.from_bytes(real[place], "big") ^ 1 << bit).to_bytes(32, "big"), *real[place + 1:]]
+        assert told(old, honest, honest, turned) == "not_shown"
+
+
+@given(st.integers(1, 300), st.data())
+def test_a_fork_is_always_another_by_its_true_hashes_and_goes_on_by_none(new: int, data: st.DataObject) -> None:
+    old, honest = data.draw(st.integers(1, new)), entries(new)
+    at, change = data.draw(st.integers(0, old - 1)), data.draw(st.sampled_from(["changed", "dropped", "inserted"]))
+    forked = {"changed": [*honest[:at], b"other", *honest[at + 1:]], "dropped": [*honest[:at], *honest[at + 1:], b"last"],
+              "inserted": [*honest[:at], b"other", *honest[at:-1]]}[change]
+    real = merkle.comparison_path(old, new, Leaves(forked))
+    assert told(old, honest, forked, real) == "another"
+    hashes = st.one_of(st.binary(min_size=32, max_size=32), st.sampled_from([*real, *merkle.comparison_path(old, new, Leaves(honest)), OTHER]))
+    assert told(old, honest, forked, data.draw(st.lists(hashes, max_size=len(real) + 2))) != "continued"
+
+
+def test_what_no_log_can_have_shows_nothing() -> None:
+    one, two = merkle.leaf_hash(b"a"), merkle.leaf_hash(b"b")
+    assert merkle.compare(0, merkle.EMPTY_ROOT, 5, one, []) == "continued"
+    assert merkle.compare(3, one, 3, two, [b"garbage"]) == "another", "two signed trees of one size need no path"
+    for numbers in ((-1, 3), (3, -1), (True, True), (1, 2**63), (5, 3), ("1", 1), (3, None)):
+        assert merkle.compare(numbers[0], one, numbers[1], two, [one]) == "not_shown"  # type: ignore[arg-type]
+    for roots in ((b"", two), (one, b"x" * 31), (None, two), (bytearray(32), two)):
+        assert merkle.compare(3, roots[0], 3, roots[1], []) == "not_shown"  # type: ignore[arg-type]
+    for path in ([], [b""], [one, b"x"], [one] * 65, [None]):
+        assert merkle.compare(1, one, 2, two, path) == "not_shown"  # type: ignore[arg-type]
+    assert merkle.compare(0, merkle.EMPTY_ROOT, 0, merkle.EMPTY_ROOT, [one]) == "not_shown"
+    assert merkle.compare(0, merkle.EMPTY_ROOT, 2, two, [one]) == "not_shown"
+
+
+@needs_vectors
+@pytest.mark.parametrize("file", cases("consistency"), ids=lambda file: str(file.relative_to(VECTORS)))
+def test_what_transparency_dev_accepts_goes_on_and_nothing_else_does(file: Path) -> None:
+    case = json.loads(file.read_text())
+    (old, new), path = decoded([case["root1"], case["root2"]]), decoded(case["proof"])
+    preceded = file.stem == "preceding-root1" and case["size1"].bit_count() == 1  # as a path of comparison is, where one of consistency leaves that root out
+    assert (merkle.compare(case["size1"], old, case["size2"], new, path) == "continued") is (preceded or not case["wantErr"])
+
+
+@given(st.integers(1, merkle.MAX_SIZE), st.data())
+def test_a_path_of_comparison_is_one_of_consistency_with_what_that_leaves_out(size: int, data: st.DataObject) -> None:
+    old, source = data.draw(st.one_of(st.integers(0, size), st.integers(0, size.bit_length() - 1).map(lambda bit: 1 << bit))), Numbered()
+    path = merkle.consistency_path(old, size, source)
+    left_out = 0 < old < size and old.bit_count() == 1
+    assert merkle.comparison_path(old, size, source) == ([merkle.root(old, source), *path] if left_out else path)
+    assert len(path) + left_out <= merkle.MAX_PATH

@@ -15,7 +15,8 @@ from log_trees import entries
 from logs import changed, new_log
 from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer
 
-from rag_stdlib.proof.log.errors import LogError
+from rag_stdlib.proof.format import answer_setup, index_state, log_entry, query_key
+from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.fetching import Folder, Site
 from rag_stdlib.proof.log.monitor import Conflict, Monitor, Report
 from rag_stdlib.proof.log.pinned import PinnedLog
@@ -25,9 +26,9 @@ from rag_stdlib.proof.log.store import Log
 from rag_stdlib.proof.log.tiles import PublishedLog
 
 
-def entry(query: str = "q", answer: str = "a", *, issuer: str = "i", state: str = "s", **others: Any) -> bytes:
+def entry(query: str = "q", answer: str = "a", *, issuer: str = "i", state: str = "s", setup: str = "w", **others: Any) -> bytes:
     value = {"schema": "rag-stdlib/log-entry/v1", "answer_sha256": answer, "body_sha256": f"{query}{answer}", "index_state": state,
-             "issued_at": "2026-12-01T00:00:00Z", "issuer_key_id": issuer, "query_key": query, "signature": "c2ln", **others}
+             "issued_at": "2026-12-01T00:00:00Z", "issuer_key_id": issuer, "query_key": query, "setup": setup, "signature": "c2ln", **others}
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -45,12 +46,19 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def test_an_entry_of_a_certificate_is_read_in_its_one_form() -> None:
-    assert read_sighting(entry("q", "a", issuer="i", state="s")) == Sighting("i", "s", "q", "a")
+    assert read_sighting(entry("q", "a", issuer="i", state="s", setup="w")) == Sighting("i", "s", "q", "w", "a")
+
+
+def test_the_entry_that_a_certificate_makes_is_read() -> None:
+    body = {"answer": {"sha256": "a"}, "retrieval": {"state": "s", "limit": 3, "mode": "lexical"}, "issued_at": "t", "issuer": {"key_id": "i"}, "query": {"key": "q"},
+            **{name: {"name": name} for name in ("generator", "judge", "methods", "policy")}}
+    assert read_sighting(log_entry(body, b"{}", "c2ln")) == Sighting("i", "s", "q", answer_setup(body), "a")
 
 
 @pytest.mark.parametrize("data", [
     b"", b"x", b"{}", b"null", b"[]", b"\xff", entry()[:-1], entry() + b" ", b" " + entry(), entry(schema="rag-stdlib/log-entry/v2"), entry(extra="x"), entry(query_key=None),
     entry(query_key=1), entry().replace(b'"query_key":"q"', b'"query_key":"q","query_key":"q"'), entry().replace(b'"query_key":"q",', b""),
+    entry().replace(b'"setup":"w",', b""), entry(setup=None),
     entry().replace(b'"q"', b'"\\u0071"'), entry().replace(b'"q"', b'"\\ud800"'), b"[" * 10_000, json.dumps(json.loads(entry())).encode(), entry().replace(b"signature", b"Signature"),
 ])
 def test_what_is_none_is_none(data: bytes) -> None:
@@ -59,23 +67,46 @@ def test_what_is_none_is_none(data: bytes) -> None:
 
 def test_two_answers_to_one_question_over_one_state_are_a_conflict(monitor: Monitor, log: Log) -> None:
     log.append_many([entry("q1", "a"), entry("q1", "a"), entry("q2", "b"), entry("q1", "b"), entry("q1", "c", state="t"), entry("q1", "c", issuer="j")])
-    assert monitor.scan(log) == Report(6, 6, (Conflict(0, 3),))
+    assert monitor.scan(log) == Report(6, 6, (Conflict(0, 3, True),))
     log.append_many([entry("q1", "b"), entry("q1", "c"), entry("q2", "x")])
-    assert monitor.scan(log) == Report(9, 3, (Conflict(0, 7), Conflict(2, 8)))
-    assert monitor.conflicts() == [Conflict(0, 3), Conflict(0, 7), Conflict(2, 8)]
+    assert monitor.scan(log) == Report(9, 3, (Conflict(0, 7, True), Conflict(2, 8, True)))
+    assert monitor.conflicts() == [Conflict(0, 3, True), Conflict(0, 7, True), Conflict(2, 8, True)]
     assert monitor.scan(log) == Report(9, 0)
+
+
+@pytest.mark.parametrize(("answers", "found"), [
+    (["a1", "a2", "a1"], []), (["a1", "b2"], [(0, 1, False)]), (["a1", "b1"], [(0, 1, True)]),
+    (["a1", "b2", "c2"], [(0, 1, False), (1, 2, True)]), (["a1", "b2", "a2"], [(0, 1, False), (1, 2, True)]), (["a1", "b2", "a3", "b4"], [(0, 1, False)]),
+    (["a1", "b2", "c3"], [(0, 1, False), (0, 2, False)]), (["a1", "b2", "b1", "a1", "b2"], [(0, 1, False), (0, 2, True)]), (["a1", "b1", "c1", "b1"], [(0, 1, True), (0, 2, True)]),
+])
+def test_a_conflict_says_whether_both_were_made_in_one_way(monitor: Monitor, log: Log, answers: list[str], found: list[tuple[int, int, bool]]) -> None:
+    """Answers by letters, ways by digits; all at once, and one at a time."""
+    log.append_many(entry("q", answer, setup=way) for answer, way in answers)
+    assert monitor.scan(log).conflicts == tuple(Conflict(*each) for each in found)
+    for answer, way in answers:
+        log.append(entry("p", answer, setup=way))
+        monitor.scan(log)
+    assert monitor.conflicts() == [Conflict(*each) for each in [*found, *((first + len(answers), second + len(answers), same) for first, second, same in found)]]
+
+
+def test_a_state_that_is_not_known_is_nobody_elses(monitor: Monitor, log: Log) -> None:
+    for content, found in ((None, ()), ("c" * 64, (Conflict(2, 3, True),))):
+        retrieval = {"corpus_hash": None, "embedder": None, "indexes": [{"node_id": None, "shard_id": None, "content": content}]}
+        states = [index_state(retrieval, salt) for salt in ("0" * 64, "1" * 64)]
+        log.append_many(entry(query_key("?", state), answer, state=state) for state, answer in zip(states, "ab", strict=True))
+        assert monitor.scan(log).conflicts == found
 
 
 def test_entries_of_another_kind_are_named_and_disturb_nothing(monitor: Monitor, log: Log) -> None:
     log.append_many([b"", entry("q", "a"), b"\xff\xfe", entry("q", "b")[:-1], b"{" * 60_000, entry("q", "b")])
-    assert monitor.scan(log) == Report(6, 6, (Conflict(1, 5),), (0, 2, 3, 4))
+    assert monitor.scan(log) == Report(6, 6, (Conflict(1, 5, True),), (0, 2, 3, 4))
 
 
 def test_a_scan_reads_only_what_is_new(monitor: Monitor, log: Log) -> None:
     asked: list[tuple[int, int]] = []
 
     class Watched:
-        checkpoint, consistency_path = log.checkpoint, log.consistency_path
+        checkpoint, comparison_path = log.checkpoint, log.comparison_path
 
         def entries(self, start: int, stop: int) -> Iterator[bytes]:
             asked.append((start, stop))
@@ -97,7 +128,7 @@ def test_the_state_outlives_the_process(tmp_path: Path, log: Log) -> None:
             assert made.scan(log) == Report(size, size - max(0, size - 5) if size > 1 else size)
     log.append(entry("q0", "other"))
     with Monitor(path, PINNED) as made:
-        assert made.scan(log).conflicts == (Conflict(0, 11),)
+        assert made.scan(log).conflicts == (Conflict(0, 11, True),)
         assert made.checkpoint() == log.checkpoint()
 
 
@@ -115,87 +146,161 @@ CHANGES: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 }
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("more", [0, 1, 9])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_log_that_does_not_keep_its_entries_is_caught(monitor: Monitor, log: Log, tmp_path: Path, change: str, more: int) -> None:
+def test_a_log_that_does_not_keep_its_entries_is_caught(monitor: Monitor, log: Log, tmp_path: Path, change: str, more: int, whole: bool) -> None:
     log.append_many(DATA)
     monitor.scan(log)
     data = CHANGES[change](DATA)
     data += [b"new"] * (len(DATA) - len(data)) + [b"new"] * more
     with rewritten(tmp_path, data) as other:
-        report = monitor.scan(other)
+        report = monitor.scan(other, whole=whole)
         alarm, = report.alarms
         assert (report.size, report.new, alarm.code, alarm.time, alarm.checkpoint) == (10, 0, "forked", NOW, other.checkpoint())
         assert f"entry {3 if change == 'swapped' else 9 if change == 'the last' else 4} is another than it was" in alarm.words
-        assert monitor.scan(other).alarms == (alarm,)
+        assert monitor.scan(other, whole=whole).alarms == (alarm,)
     assert monitor.alarms() == [alarm], "it is noted once"
     assert monitor.scan(log) == Report(10, 0), "the log as it was is still known"
     assert PINNED.open(monitor.checkpoint() or b"").checkpoint == head(10)
 
 
-def test_a_log_that_goes_back_is_caught(monitor: Monitor, log: Log, tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_log_that_goes_back_is_caught(monitor: Monitor, log: Log, tmp_path: Path, whole: bool) -> None:
     log.append_many(DATA)
     monitor.scan(log)
     for size in (0, 9):
         with rewritten(tmp_path, DATA[:size], f"{size}.db") as other:
-            for whole in (False, True):
-                assert [alarm.code for alarm in monitor.scan(other, whole=whole).alarms] == ["rolled_back"]
+            alarm, = monitor.scan(other, whole=whole).alarms
+            assert (alarm.code, alarm.words) == ("rolled_back", f"the log shows {size} entries, and it showed 10 before; whoever serves it may be behind")
     assert [alarm.code for alarm in monitor.alarms()] == ["rolled_back"] * 2
 
 
-class Lying:
-    """A source that serves other entries than the tree that is signed."""
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("size", [1, 8, 9])
+def test_a_smaller_tree_that_was_never_the_logs_is_a_fork(monitor: Monitor, log: Log, tmp_path: Path, size: int, whole: bool) -> None:
+    log.append_many(DATA)
+    monitor.scan(log)
+    with rewritten(tmp_path, [b"other", *DATA[1:size]]) as other:
+        alarm, = monitor.scan(other, whole=whole).alarms
+        assert (alarm.code, alarm.words) == ("forked", f"the log shows a tree of {size} entries that is not the beginning of its tree of 10")
+        gone = Served(other, tiles=failing, entries=failing)
+        assert monitor.scan(gone, whole=whole).alarms == (alarm,), "the signed checkpoint is enough"
 
-    def __init__(self, log: Log, change: Callable[[list[bytes]], list[bytes]]) -> None:
-        self._log, self._change = log, change
-        self.checkpoint, self.consistency_path = log.checkpoint, log.consistency_path
+
+def failing(*_: Any) -> Any:
+    raise LogError("unreachable", "nobody there")
+
+
+def torn(*_: Any) -> Any:
+    raise ProofError("tile_malformed", "it is none")
+
+
+class Served:
+    """A log as someone else serves it: true checkpoints, and what he makes of the hashes and the entries."""
+
+    def __init__(self, log: Log, *, tiles: Callable[[list[bytes]], Any] = lambda path: path, entries: Callable[[list[bytes]], Any] = lambda data: data) -> None:
+        self._log, self._tiles, self._entries = log, tiles, entries
+        self.checkpoint = log.checkpoint
+
+    def comparison_path(self, old_size: int, new_size: int) -> list[bytes]:
+        return list(self._tiles(self._log.comparison_path(old_size, new_size)))
 
     def entries(self, start: int, stop: int) -> Iterator[bytes]:
-        return iter(self._change(list(self._log.entries(0, stop)))[start:stop])
+        return iter(self._entries(list(self._log.entries(0, stop)))[start:stop])
 
 
-@pytest.mark.parametrize("change", [lambda data: [*data[:7], b"other", *data[8:]], lambda data: data[:9], lambda data: [b"x"] * len(data), lambda _: []])
-def test_entries_that_are_not_those_of_the_signed_tree_are_caught(monitor: Monitor, log: Log, change: Callable[[list[bytes]], list[bytes]]) -> None:
+TILES: dict[str, Callable[[list[bytes]], Any]] = {
+    "true": lambda path: path, "garbage": lambda path: [b"\1" * 32] * len(path), "none": lambda _: [], "too many": lambda path: [*path, *path], "turned": lambda path: path[::-1],
+    "no hashes": lambda path: [each[:31] for each in path], "gone": failing, "torn": torn,
+}
+ENTRIES: dict[str, Callable[[list[bytes]], Any]] = {
+    "a new one": lambda data: [*data[:-1], b"garbage"], "an old and a new one": lambda data: [data[0], b"garbage", *data[2:-1], b"garbage"], "all": lambda data: [b"garbage"] * len(data),
+    "too few": lambda data: data[:-1], "none": lambda _: [],
+}
+
+
+@pytest.mark.parametrize("size", [0, 5, 8])
+@pytest.mark.parametrize("tiles", TILES)
+def test_whoever_serves_garbage_makes_no_fork_of_an_honest_log(monitor: Monitor, log: Log, tiles: str, size: int) -> None:
+    log.append_many(DATA[:size])
+    monitor.scan(log)
+    log.append_many(DATA[size:])
+    for served in ENTRIES.values():
+        for whole in (False, True):
+            alarm, = monitor.scan(Served(log, tiles=TILES[tiles], entries=served), whole=whole).alarms
+            assert (alarm.code, "may be at fault" in alarm.words) == ("entries_differ", True)
+            assert ("the log goes on" in alarm.words) is (size > 0 and tiles == "true")
+    assert monitor.scan(log, whole=True) == Report(10, 10 - size, (), tuple(range(size, 10))), "served rightly, it goes on"
+
+
+@pytest.mark.parametrize("entries", [failing, torn])
+@pytest.mark.parametrize("tiles", TILES)
+def test_where_an_honest_log_cannot_be_read_that_is_no_alarm(monitor: Monitor, log: Log, tiles: str, entries: Callable[..., Any]) -> None:
+    log.append_many(DATA[:8])
+    monitor.scan(log)
+    log.append_many(DATA[8:])
+    assert refused(lambda: monitor.scan(Served(log, tiles=TILES[tiles], entries=entries))) == ("unreachable" if entries is failing else "tile_malformed")
+    assert (monitor.alarms(), monitor.scan(log).new) == ([], 2)
+
+
+@pytest.mark.parametrize("size", [5, 8, 10])
+def test_a_fork_is_proven_by_its_entries_whatever_becomes_of_its_hashes(monitor: Monitor, log: Log, tmp_path: Path, size: int) -> None:
+    log.append_many(DATA[:size])
+    monitor.scan(log)
+    with rewritten(tmp_path, [*DATA[:4], b"other", *DATA[5:]]) as other:
+        for tiles in TILES.values():
+            for whole in (False, True):
+                alarm, = monitor.scan(Served(other, tiles=tiles), whole=whole).alarms
+                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue the tree of {size} entries: entry 4 is another than it was")
+
+
+@pytest.mark.parametrize("size", [5, 8, 10])
+def test_a_fork_is_proven_by_its_hashes_whatever_becomes_of_its_entries(monitor: Monitor, log: Log, tmp_path: Path, size: int) -> None:
+    log.append_many(DATA[:size])
+    monitor.scan(log)
+    with rewritten(tmp_path, [*DATA[:4], b"other", *DATA[5:]]) as other:
+        for served in (*ENTRIES.values(), failing, torn):
+            for whole in (False, True):
+                alarm, = monitor.scan(Served(other, entries=served), whole=whole).alarms
+                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue the tree of {size} entries"), "which one is another is not shown by other entries"
+
+
+@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize("tiles", [name for name in TILES if name != "true"])
+def test_a_fork_of_which_nothing_true_is_served_is_an_alarm_all_the_same(monitor: Monitor, log: Log, tmp_path: Path, tiles: str, size: int) -> None:
+    log.append_many(DATA[:size])
+    monitor.scan(log)
+    with rewritten(tmp_path, [b"other", *DATA[1:]]) as other:
+        alarm, = monitor.scan(Served(other, tiles=TILES[tiles], entries=lambda data: [*DATA[:1], *data[1:]])).alarms
+        assert (alarm.code, "is not shown; whoever serves it may be at fault" in alarm.words) == ("entries_differ", True)
+        assert monitor.scan(other).alarms[0].code == "forked", "until it is"
+
+
+def test_a_source_that_serves_something_else_each_time_is_at_fault_itself(monitor: Monitor, log: Log) -> None:
     log.append_many(DATA[:5])
     monitor.scan(log)
     log.append_many(DATA[5:])
-    assert [alarm.code for alarm in monitor.scan(Lying(log, change)).alarms] == ["entries_differ"]
-    assert monitor.scan(log) == Report(10, 5, (), (5, 6, 7, 8, 9))
+    turns = iter([b"garbage", DATA[9]])
+    alarm, = monitor.scan(Served(log, tiles=failing, entries=lambda data: [*data[:9], next(turns)])).alarms
+    assert (alarm.code, "the log goes on" in alarm.words) == ("entries_differ", True)
 
 
 def test_an_old_entry_that_is_served_otherwise_is_caught_by_reading_all(monitor: Monitor, log: Log) -> None:
-    log.append_many(DATA)
+    log.append_many(DATA[:8])
     monitor.scan(log)
-    lying = Lying(log, lambda data: [*data[:2], b"other", *data[3:]])
-    assert monitor.scan(lying) == Report(10, 0)
-    alarm, = monitor.scan(lying, whole=True).alarms
-    assert (alarm.code, alarm.words) == ("entries_differ", "entry 2 is another than it was")
-    short = Lying(log, lambda data: data[:2])
-    assert monitor.scan(short, whole=True).alarms[0].words == "of 10 entries that were there, 2 are served"
+    lying = Served(log, entries=lambda data: [*data[:2], b"other", *data[3:]])
+    assert monitor.scan(lying) == Report(8, 0)
+    for size in (8, 10):
+        log.append_many(DATA[log.size:size])
+        alarm, = monitor.scan(lying, whole=True).alarms
+        assert (alarm.code, alarm.words) == ("entries_differ", "entry 2 is served as another than it is in the signed tree, which has it as it was; whoever serves it may be at fault")
+        assert monitor.checkpoint() == note(8), "nothing of it is taken over"
+    assert monitor.scan(log, whole=True).new == 2
+    short = Served(log, entries=lambda data: data[:2])
+    assert monitor.scan(short, whole=True).alarms[0].words == "of 10 entries that are in the signed tree, 2 are served; whoever serves them may be at fault"
+    assert refused(lambda: monitor.scan(Served(log, entries=failing), whole=True)) == "unreachable"
     assert monitor.scan(log, whole=True) == Report(10, 0)
-
-
-def test_where_no_proof_is_to_be_had_it_is_an_alarm_all_the_same(monitor: Monitor, log: Log, tmp_path: Path) -> None:
-    log.append_many(DATA)
-    monitor.scan(log)
-
-    def gone(_old: int, _new: int) -> list[bytes]:
-        raise LogError("unreachable", "nobody there")
-
-    with rewritten(tmp_path, [*DATA[:4], b"other", *DATA[5:], b"new"]) as other:
-        lying = Lying(other, lambda data: data)
-        lying.consistency_path = gone
-        alarm, = monitor.scan(lying).alarms
-        assert (alarm.code, "nobody there" in alarm.words) == ("entries_differ", True)
-
-
-def test_another_tree_is_caught_also_where_the_old_entries_are_served_as_they_were(monitor: Monitor, log: Log, tmp_path: Path) -> None:
-    log.append_many(DATA)
-    monitor.scan(log)
-    with rewritten(tmp_path, [b"other", *DATA[1:], b"new"]) as other:
-        lying = Lying(other, lambda data: [*DATA[:1], *data[1:]])
-        alarm, = monitor.scan(lying).alarms
-        assert (alarm.code, alarm.words) == ("forked", "the log does not continue the tree of 10 entries: the tree of 11 entries does not continue the one of 10")
 
 
 def test_what_cannot_be_verified_or_reached_changes_nothing(monitor: Monitor, log: Log, tmp_path: Path) -> None:
@@ -225,8 +330,12 @@ def test_a_state_that_contradicts_itself_is_damaged(tmp_path: Path, monitor: Mon
     monitor._database.close_idle()
     changed(tmp_path / "monitor.db", "DELETE FROM monitor_leaves WHERE position = 3")
     assert refused(lambda: monitor.scan(log, whole=True)) == "damaged"
+    for size in (5, 12):
+        with rewritten(tmp_path, [b"other", *entries(12)[1:size]], f"{size}.db") as other:
+            assert refused(lambda other=other: monitor.scan(other)) == "damaged"  # type: ignore[misc]
+    assert monitor.alarms() == [], "no log is accused by a file that is damaged"
     monitor._database.close_idle()
-    for statement in ("UPDATE monitor_state SET edge = x'00'", "UPDATE monitor_state SET size = 'text'", "DELETE FROM monitor_state"):
+    for statement in ("UPDATE monitor_state SET edge = zeroblob(64)", "UPDATE monitor_state SET edge = x'00'", "UPDATE monitor_state SET edge = CAST(x'ff' AS TEXT)", "UPDATE monitor_state SET size = 'text'", "DELETE FROM monitor_state"):
         changed(tmp_path / "monitor.db", statement)
         assert refused(lambda: monitor.scan(log)) == "damaged"
         monitor._database.close_idle()
@@ -256,7 +365,7 @@ def test_a_published_log_is_watched_in_its_folder_and_over_http(monitor: Monitor
     assert monitor.scan(PublishedLog(Folder(folder))) == Report(300, 300)
     log.append_many([entry("q7", "other"), b"x"])
     publish(log, folder)
-    assert monitor.scan(PublishedLog(fetch)) == Report(302, 2, (Conflict(7, 300),), (301,))
+    assert monitor.scan(PublishedLog(fetch)) == Report(302, 2, (Conflict(7, 300, True),), (301,))
     assert monitor.scan(PublishedLog(fetch), whole=True) == Report(302, 0)
     data = [*log.entries()]
     with rewritten(tmp_path, [*data[:280], b"other", *data[281:], b"new"]) as other:

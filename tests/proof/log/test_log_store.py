@@ -16,7 +16,7 @@ from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.cosignatures import taken_apart
 from rag_stdlib.proof.log.errors import LogError
 from rag_stdlib.proof.log.logkeys import LogKeys
-from rag_stdlib.proof.log.merkle import consistency_path, verify_consistency
+from rag_stdlib.proof.log.merkle import comparison_path, consistency_path, verify_consistency
 from rag_stdlib.proof.log.notes import Note, sign_note
 from rag_stdlib.proof.log.pinned import PinnedLog
 from rag_stdlib.proof.log.receipts import Receipt
@@ -90,6 +90,7 @@ def test_every_receipt_and_every_consistency_under_every_checkpoint(path: Path) 
             for position in range(size):
                 assert log.receipt(position, note(size)).verify(DATA[position], PINNED).checkpoint == head(size)
             assert [log.consistency_path(old, size) for old in range(size + 1)] == [consistency_path(old, size, source) for old in range(size + 1)]
+            assert [log.comparison_path(old, size) for old in range(size + 1)] == [comparison_path(old, size, source) for old in range(size + 1)]
         for level in range(5):
             assert log.hashes(level, 0, SIZE >> level) == [source.hash_at(level, index) for index in range(SIZE >> level)]
 
@@ -99,7 +100,8 @@ def test_what_the_log_does_not_have(path: Path) -> None:
         for call in (lambda: log.receipt(5), lambda: log.receipt(-1), lambda: log.receipt(3, note(3)), lambda: log.receipt(0, note(0)), lambda: log.consistency_path(2, 6),
                      lambda: log.consistency_path(3, 2), lambda: log.consistency_path(-1, 2), lambda: list(log.entries(0, 6)), lambda: list(log.entries(-1)),
                      lambda: list(log.entries(4, 3)), lambda: log.entry(5), lambda: log.hashes(0, 5, 1), lambda: log.hashes(2, 1, 1), lambda: log.hashes(-1, 0, 1),
-                     lambda: log.hashes(0, 0, -1), lambda: log.hashes(0, -1, 1)):
+                     lambda: log.hashes(0, 0, -1), lambda: log.hashes(0, -1, 1),
+                     lambda: log.comparison_path(2, 6), lambda: log.comparison_path(3, 2), lambda: log.comparison_path(-1, 2)):
             assert refused(call) == "out_of_range"
         assert (log.entry(4), list(log.entries(2, 2)), log.hashes(3, 0, 0)) == (DATA[4], [], [])
 

@@ -108,6 +108,7 @@ def test_a_published_log_is_read_back_with_all_its_proofs(tmp_path: Path, folder
         assert merkle.inclusion_path(position, MANY, tiled) == merkle.inclusion_path(position, MANY, source)
     for old in (1, 2, 255, 256, 257, 512, 513, MANY - 1, MANY):
         assert merkle.consistency_path(old, MANY, tiled) == merkle.consistency_path(old, MANY, source)
+        assert merkle.comparison_path(old, MANY, tiled) == merkle.comparison_path(old, MANY, source)
     assert list(tiled.entries(0, MANY)) == DATA
     for start, stop in ((0, 0), (3, 7), (250, 260), (255, 256), (256, 257), (511, MANY), (MANY, MANY)):
         assert list(tiled.entries(start, stop)) == DATA[start:stop]

@@ -20,10 +20,10 @@ from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.cosignatures import taken_apart
 from rag_stdlib.proof.log.errors import ProofError
 from rag_stdlib.proof.log.logkeys import LogKeys
-from rag_stdlib.proof.log.merkle import EMPTY_ROOT, consistency_path
+from rag_stdlib.proof.log.merkle import EMPTY_ROOT, compare, comparison_path, consistency_path
 from rag_stdlib.proof.log.notes import Note, read_signatures, sign_note
 from rag_stdlib.proof.log.pinned import PinnedLog
-from rag_stdlib.proof.log.witness import MAX_REQUEST_BYTES, Answer, Request, Witness
+from rag_stdlib.proof.log.witness import MAX_REQUEST_BYTES, Answer, Refusal, Request, Witness
 
 NAME = "witness.example/w1"
 KEYS = LogKeys(NAME, (witness(1, 4), witness(1, 6)))
@@ -88,33 +88,74 @@ def test_an_old_size_above_the_new_one_is_refused(one: Witness) -> None:
     assert status(one.add_checkpoint(request(7, 5, proof=[]))) == 400
 
 
+def other_entries(at: int) -> list[bytes]:
+    """The entries of a log that has another one at a place."""
+    return [*entries(at), b"other", *entries(SIZE)[at + 1:]]
+
+
 def fork(size: int, at: int) -> bytes:
-    """A checkpoint of a log that has another entry at a place."""
-    other = [*entries(at), b"other", *entries(SIZE)[at + 1:size]]
-    return sign_note(Checkpoint(ORIGIN, size, tree_hash(other)).text(), [LOG], NOW)
+    """A checkpoint of that log."""
+    return sign_note(Checkpoint(ORIGIN, size, tree_hash(other_entries(at)[:size])).text(), [LOG], NOW)
 
 
-@pytest.mark.parametrize(("old", "checkpoint", "proof"), [
-    (0, note(5), [b"\1" * 32]), (0, note(0), [b"\1" * 32]), (0, sign_note(Checkpoint(ORIGIN, 0, b"\1" * 32).text(), [LOG], NOW), []),
-    (7, note(7), [b"\1" * 32]), (7, fork(7, 3), []), (7, fork(8, 3), None), (7, fork(20, 0), None), (7, note(8), []), (7, note(8), [b"\1" * 32]), (7, note(20), [b"\1" * 32] * 63),
+def fork_path(old: int, new: int, at: int) -> list[bytes]:
+    """Its true hashes."""
+    return consistency_path(old, new, Leaves(other_entries(at)))
+
+
+def size_of(checkpoint: bytes) -> int:
+    return Checkpoint.parse(Note.parse(checkpoint).text).size
+
+
+@pytest.mark.parametrize(("old", "checkpoint", "proof", "proven"), [
+    (0, note(5), [b"\1" * 32], False), (0, note(0), [b"\1" * 32], False), (0, sign_note(Checkpoint(ORIGIN, 0, b"\1" * 32).text(), [LOG], NOW), [], True),
+    (7, note(7), [b"\1" * 32], False), (7, fork(7, 3), [], True), (7, fork(7, 3), [b"\1" * 32], True), (7, fork(8, 3), None, False), (7, fork(8, 3), fork_path(7, 8, 3), True),
+    (7, fork(20, 0), None, False), (7, fork(20, 0), fork_path(7, 20, 0), True), (7, note(8), [], False), (7, note(8), [b"\1" * 32], False), (7, note(8), [b"\1" * 32] * 4, False),
+    (7, note(20), [b"\1" * 32] * 63, False), (7, note(20), fork_path(7, 20, 0), False), (8, fork(12, 3), fork_path(8, 12, 3), False),
+    (8, fork(12, 3), comparison_path(8, 12, Leaves(other_entries(3))), True), (8, fork(12, 3), comparison_path(8, 12, SOURCE), False), (8, note(12), comparison_path(8, 12, SOURCE), False),
 ])
-def test_a_tree_that_does_not_continue_the_last_one_is_refused_and_kept_as_evidence(one: Witness, old: int, checkpoint: bytes, proof: list[bytes] | None) -> None:
+def test_what_is_refused_accuses_the_log_only_where_it_proves_it(one: Witness, old: int, checkpoint: bytes, proof: list[bytes] | None, proven: bool) -> None:
     if old:
         assert status(one.add_checkpoint(request(0, old))) == 200
     before = one.checkpoint(ORIGIN)
-    answer = one.add_checkpoint(request(old, Checkpoint.parse(Note.parse(checkpoint).text).size, checkpoint, proof))
+    proof = consistency_path(old, size_of(checkpoint), SOURCE) if proof is None else proof
+    answer = one.add_checkpoint(request(old, size_of(checkpoint), checkpoint, proof))
     assert status(answer) == 422
     assert one.checkpoint(ORIGIN) == before
     kept, = one.refusals(ORIGIN)
-    assert (kept.time, kept.checkpoint, kept.words.encode() + b"\n") == (NOW, checkpoint, answer.body)
+    assert kept == Refusal(NOW, answer.body.decode().strip(), checkpoint, proven, before or b"", tuple(proof))
     assert not one.refusals(OTHER.origin)
 
 
-def test_the_first_refusals_are_kept_and_no_more(one: Witness) -> None:
-    one.add_checkpoint(request(0, 7))
-    for _ in range(70):
-        assert status(one.add_checkpoint(request(7, 7, fork(7, 3), []))) == 422
-    assert len(one.refusals(ORIGIN)) == 64
+def test_the_evidence_is_enough_by_itself_however_the_witness_goes_on(path: Path) -> None:
+    with opened(path) as one:
+        one.add_checkpoint(request(0, 7))
+        assert status(one.add_checkpoint(request(7, 12, fork(12, 3), fork_path(7, 12, 3)))) == 422
+        assert status(one.add_checkpoint(request(7, 20))) == 200
+    with opened(path) as again:
+        kept, = again.refusals(ORIGIN)
+    signed = PinnedLog(ORIGIN, (LOG.verifier,), KEYS.signing, 1).open(kept.cosigned).checkpoint
+    shown = PINNED.open(kept.checkpoint).checkpoint
+    assert (signed, shown.size, kept.proven) == (head(7), 12, True)
+    assert compare(signed.size, signed.root, shown.size, shown.root, kept.proof) == "another"
+
+
+def test_garbage_takes_no_room_from_evidence(one: Witness) -> None:
+    """A stranger has true checkpoints of an honest log, and sends them with false proofs until there is no more room; then the log forks."""
+    one.add_checkpoint(request(0, 3))
+    sizes = [Checkpoint(ORIGIN, size, hashlib.sha256(str(size).encode()).digest()) for size in range(4, 84)]
+    for turn in range(2):
+        for each in sizes:
+            assert status(one.add_checkpoint(request(3, each.size, sign_note(each.text(), [LOG], NOW), [bytes([turn]) * 32] * 5))) == 422
+    garbage = one.refusals(ORIGIN)
+    assert [size_of(each.checkpoint) for each in garbage] == list(range(4, 68)), "the first ones, each once"
+    assert not any(each.proven for each in garbage)
+    assert status(one.add_checkpoint(request(3, 20, fork(20, 0), fork_path(3, 20, 0)))) == 422
+    assert [size_of(each.checkpoint) for each in one.refusals(ORIGIN) if each.proven] == [20]
+    for size in range(70):
+        assert status(one.add_checkpoint(request(3, 3, sign_note(Checkpoint(ORIGIN, 3, bytes([size]) * 32).text(), [LOG], NOW), []))) == 422
+    kept = one.refusals(ORIGIN)
+    assert (sum(each.proven for each in kept), len(kept)) == (64, 128), "the first ones show what it did"
 
 
 def test_only_trusted_keys_of_known_logs_are_heard(one: Witness) -> None:
