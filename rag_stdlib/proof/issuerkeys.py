@@ -38,6 +38,12 @@ _MAX_BYTES: Final = 65_536
 _BEGINNING: Final = re.compile("[0-9a-f]{8,64}")  # of a key's id
 
 
+def _is_over(key: IssuerKey, now: datetime) -> bool:
+    """Tell whether a key ended so long ago that the last certificate by it has expired."""
+    ended = None if key.not_after is None else fmt.read_time(key.not_after)
+    return ended is not None and now - ended >= timedelta(seconds=fmt.LONGEST_S)
+
+
 def _is_seed(text: str) -> bool:
     try:
         return len(ed25519.strict_base64(text)) == _SEED_BYTES
@@ -148,6 +154,8 @@ def load_issuer_keys(path: str | os.PathLike[str]) -> IssuerKeys:
 def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: int = OVERLAP_S) -> IssuerKeys:
     """Add a key that signs from now on, and forget the secret of the one before; its certificates are believed until the overlap is over.
 
+    Keys that ended so long ago that no certificate by them can be good any more are taken out.
+
     Args:
         path: The file.
         now: The time, with its zone.
@@ -166,9 +174,10 @@ def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: i
         raise ValueError(f"an overlap of {overlap_s} seconds ends later than a time can be written; choose a shorter one") from None
     with changing(path, _MAX_BYTES) as exchange:
         before = _read(exchange.data, os.fspath(path))
-        if len(before.keys) == _MAX_KEYS:
-            raise LogError("disk_full", f"{os.fspath(path)!r} holds {_MAX_KEYS} keys; begin a new one")
         *old, last = before.keys
+        old = [key for key in old if not _is_over(key, now)]
+        if len(old) + 1 == _MAX_KEYS:
+            raise LogError("disk_full", f"{os.fspath(path)!r} holds {_MAX_KEYS} keys; begin a new one")
         if begins < last.not_before:
             raise ValueError(f"it is {begins} by the clock, and the key that signs began at {last.not_before}; set the clock right, or begin a new file")
         keys = IssuerKeys(before.name, (*old, replace(last, seed=None, not_after=end), _new_key(begins)))

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import pytest
 import typer.main
+from proven import lay_out, trusting
 
 from rag_stdlib.cli import main
 from rag_stdlib.embed import Embedder
@@ -116,3 +117,11 @@ def write(folder: Path) -> Callable[..., Path]:
         return path
 
     return put
+
+
+@pytest.fixture
+def proven(rag: Rag, folder: Path, write: Callable[..., Path]) -> Rag:
+    """The command line in a folder with an index, keys, a log, a certificate in it, and who is trusted."""
+    lay_out(folder, write)
+    trusting(rag, folder)
+    return rag

@@ -18,6 +18,7 @@ SIGNING = ("--keys", "issuer.keys")
 LOGGING = ("--log", "answers.log", "--log-keys", "log.keys")
 TRUST = ("--trust", "trust.json")
 ASKED = ("--query", QUESTION)
+KEYS = ("--keys", "log.keys")
 
 Rag = Any  # see conftest
 
@@ -55,3 +56,9 @@ def copied(folder: Path, name: str, to: str) -> None:
     for side in ("", "-wal", "-shm", "-journal"):
         if (folder / f"{name}{side}").exists():
             shutil.copy2(folder / f"{name}{side}", folder / f"{to}{side}")
+
+
+def issue(rag: Rag, name: str, log: str | None = "answers.log", question: str = QUESTION) -> None:
+    """Issue another certificate."""
+    logging = () if log is None else ("--log", log, "--log-keys", "log.keys")
+    assert rag("answer", "notes.db", question, "--certificate", name, *SIGNING, *logging).code == 0

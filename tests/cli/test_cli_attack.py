@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, lay_out, trusting
+from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST
 
 from rag_stdlib.contract.nodekeys import NodeKey
 from rag_stdlib.keyfile import save_new_key
@@ -18,13 +18,6 @@ from rag_stdlib.proof.attacks import table
 
 Write = Callable[..., Path]
 Rag = Any  # see conftest
-
-
-@pytest.fixture
-def proven(rag: Rag, folder: Path, write: Write) -> Rag:
-    lay_out(folder, write)
-    trusting(rag, folder)
-    return rag
 
 
 @pytest.fixture

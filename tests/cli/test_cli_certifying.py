@@ -18,7 +18,7 @@ from typing import Any
 
 import apsw
 import pytest
-from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, lay_out, trusting
+from proven import ASKED, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, trusting
 
 import replay
 from rag_stdlib.cli.logged import Witnesses
@@ -63,13 +63,6 @@ else:
     Log.append = killed
 main(sys.argv[2:])
 """
-
-
-@pytest.fixture
-def proven(rag: Rag, folder: Path, write: Write) -> Rag:
-    lay_out(folder, write)
-    trusting(rag, folder)
-    return rag
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from proven import ASKED, CLAIM, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, copied, lay_out, trusting
+from proven import ASKED, CLAIM, LOGGING, ORIGIN, QUESTION, SIGNING, TRUST, copied, trusting
 
 from rag_stdlib.cli.verdictwords import MEANINGS
 from rag_stdlib.proof.log.logkeys import load_keys
@@ -29,13 +29,6 @@ Spawn = Any
 
 VERIFIED = "verified: it holds under the keys and the policy that it was checked by\n"
 NEVER = ("too_old", "nonce")  # done only where the policy or the command asks for them
-
-
-@pytest.fixture
-def proven(rag: Rag, folder: Path, write: Write) -> Rag:
-    lay_out(folder, write)
-    trusting(rag, folder)
-    return rag
 
 
 def changed(folder: Path, change: Callable[[Any], Any], name: str = "bad.json") -> str:
