@@ -14,6 +14,7 @@ from typing import Final
 
 from rag_stdlib.contract.nodekeys import MAX_SEED_FORM_BYTES, KeyFormError, NodeKey, Profile
 from rag_stdlib.errors import Failure, fail
+from rag_stdlib.wholefile import sync_folder
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _OWNER_ONLY: Final = stat.S_IRUSR | stat.S_IWUSR
@@ -64,7 +65,7 @@ def save_new_key(path: str | os.PathLike[str], key: NodeKey) -> None:
         except OSError as error:
             raise _refused(path, error) from None
         undo.pop_all()
-    _sync_folder(Path(path).parent)
+    sync_folder(Path(path).parent)
 
 
 def _read(path: str) -> bytes:
@@ -97,16 +98,6 @@ def _write(handle: int, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """See the new name onto the disk; some file systems know no such thing, and the file itself is safe there."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | _SAFELY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _refused(path: str, error: OSError | ValueError) -> Failure:

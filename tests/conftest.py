@@ -18,7 +18,8 @@ from embedder_double import EmbedderDouble
 
 from rag_stdlib import Config, Runtime
 
-settings.register_profile("shared", deadline=None)  # a busy machine is slow at times, and no test is about time
+# A busy machine is slow at times, and no test is about time; where a test says nothing of how many examples it takes, half of the usual do.
+settings.register_profile("shared", deadline=None, max_examples=50)
 settings.load_profile("shared")
 
 # A test that needs an optional package is skipped where a developer lacks it; CI installs all, and must not skip.

@@ -24,7 +24,7 @@ LAYERS = [
      "rag_stdlib.runtime", "rag_stdlib.options"),
     ("rag_stdlib.index", "rag_stdlib.embed", "rag_stdlib.text"),
     ("rag_stdlib.contract", "rag_stdlib.effects", "rag_stdlib.config", "rag_stdlib.root", "rag_stdlib.values",
-     "rag_stdlib.keyfile", "rag_stdlib.configkeys", "rag_stdlib.meshconfig"),
+     "rag_stdlib.keyfile", "rag_stdlib.configkeys", "rag_stdlib.meshconfig", "rag_stdlib.wholefile"),
     ("rag_stdlib.records",),
     ("rag_stdlib.errors",),
     ("rag_stdlib.result", "rag_stdlib.audit"),
@@ -41,7 +41,7 @@ REPLAY_LAYERS = [
     ("replay.jsontext",),
     ("replay.errors",),
 ]
-VERIFYING = ("strict", "forms", "format", "bodychecks", "decisions", "trust", "policy", "verdicts", "verify", "logchecks", "render", "log.errors", "log.keytext",
+VERIFYING = ("strict", "forms", "format", "bodychecks", "decisions", "provenance", "trust", "policy", "verdicts", "verify", "logchecks", "render", "log.errors", "log.keytext",
              "log.merkle", "log.notes", "log.cosignatures", "log.checkpoints", "log.receipts", "log.pinned")
 DRAWN = ("rag_stdlib.proof.recording",)  # whose calls are events of a trace, beside those of the tools
 HEAVY = ("numpy", "apsw", "openai", "ollama", "rich", "typer", "onnxruntime", "simsimd", "sqlite_vec", "regex", "pypdf", "docx", "selectolax",

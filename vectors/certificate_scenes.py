@@ -85,7 +85,7 @@ def node_draft(texts: tuple[str, str, str] = (REFUNDS, SHIPPING, OPENED), query:
     claims = tuple(claim(answer, text, (span(items, place, text, 1.0),), "quoted") for place, text in enumerate(texts))
     indexes = tuple(SearchedIndex(mark * 64 if mark else None, f"{place + 1}" * 64, f"shard-{place}") for place, mark in enumerate(("a", "b", "")))
     retrieval = Retrieval("lexical", 10, items, indexes, merged_by="rank", failed=(("6" * 64, "timed_out"), ("7" * 64, "refused")),
-                          not_asked=(("8" * 64, "circuit_open"), ("9" * 64, "other_embedding")))
+                          not_asked=(("8" * 64, "circuit_open"), ("9" * 64, "other_embedding")), topics=("refunds", "shipping"))
     return Draft(query, nonce, retrieval, answer, claims, GENERATOR, JUDGE, "rules", "lexical")
 
 

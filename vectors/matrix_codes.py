@@ -47,6 +47,8 @@ plain edit,swap                           /certificate/retrieval/embedder/**    
 *     edit,null,swap                      /certificate/retrieval/corpus_hash                    free
 node  edit                                /certificate/retrieval/merged_by                      free
 node  null                                /certificate/retrieval/merged_by                      retrieval
+node  reorder,add,swap                    /certificate/retrieval/topics                         free
+node  delete,edit                         /certificate/retrieval/topics/*                       free
 *     delete                              /certificate/retrieval/indexes/*                      retrieval
 *     add                                 /certificate/retrieval/indexes                        retrieval
 *     reorder,swap                        /certificate/retrieval/indexes                        free

@@ -39,11 +39,11 @@ OBJECTS = {name: {member.split(":")[0]: member.split(":")[-1] for member in memb
   body schema:name issuer issued_at:time expires_at:time query retrieval answer claims:claim*1000 generator judge methods policy:rules not_proven:text*100;
   issuer name key_id:id node_id:id?; query nonce salt:id commitment:id key:id; generator name model:short? digest:id; embedder model:name dim; log origin keys:text+;
   retrieval mode:vector|lexical|hybrid limit:most embedder:embedder? corpus_hash:id? merged_by:word? indexes:index*10000 failed:shard*10000 not_asked:shard*10000
-    state:id items:item*1000; index node_id:id? shard_id:short? content:id?; shard node_id:id reason:word; rules labels:label+4 minimum_confidence:share sha256:id;
+    topics:name*100 state:id items:item*1000; index node_id:id? shard_id:short? content:id?; rules labels:label+4 minimum_confidence:share sha256:id;
   item chunk_id:long doc_id:long source:path index:int start:int end:int text content_sha256:id provenance:provenance? score; answer text sha256:id abstained:bool;
   provenance kind:corpus|deposit path repo_id:short? commit:commit? start_line:int? end_line:int?; span item:int start:int end:int text sha256:id alignment:share;
-  claim start:int end:int text sha256:id spans:span*16 judgement decision; methods decomposition:rules|model|whole alignment:lexical|embedder|none;
-  decision shown:bool reason:no_span|contradicted|not_supported|label_not_allowed|low_confidence?; judgement label confidence:share inputs_sha256:id;
+  shard node_id:id reason:word; claim start:int end:int text sha256:id spans:span*16 judgement decision; methods decomposition:rules|model|whole alignment:lexical|embedder|none;
+  judgement label confidence:share inputs_sha256:id; decision shown:bool reason:no_span|contradicted|not_supported|label_not_allowed|low_confidence?;
   trust issuers:trusted+ ~logs:log* ~witnesses:text* ~quorum:int; trusted name public_key:public ~node_id:id ~not_before:time ~not_after:time; acceptance
     ~require_log:bool ~require_query:bool ~require_nonce:bool ~max_age_s:int? ~skew_s:int ~labels:label+4 ~minimum_confidence:share ~judges:id*? ~generators:id*?"""))}
 DEFAULTS = {"require_log": True, "require_query": True, "require_nonce": False, "skew_s": 60, "labels": ["entailed", "quoted"], "minimum_confidence": "0.000000"}
@@ -196,7 +196,7 @@ def _checks(data: bytes, trust: dict[str, Any], policy: dict[str, Any], query: s
     begin, end = (_seconds(issuer[name]) if name in issuer else absent for name, absent in (("not_before", 0), ("not_after", MAX_NUMBER)))
     entry = {"schema": "rag-stdlib/log-entry/v1", "answer_sha256": body["answer"]["sha256"], "body_sha256": _sha256(signed), "query_key": asked["key"],
              "index_state": found["state"], "issued_at": body["issued_at"], "issuer_key_id": body["issuer"]["key_id"], "signature": envelope["signature"],
-             "setup": _digest("answer-setup", "generator judge limit methods mode policy", {**body, **found})}
+             "setup": _digest("answer-setup", "generator judge limit merged_by methods mode policy topics", {**body, **found})}
     logged = _log(envelope["receipt"], _jcs(entry), trust, end + policy["skew_s"]) if "receipt" in envelope else {"?no_receipt": policy["require_log"]}
     return {  # in the order of the table, ? before what leaves the outcome unknown
         "time": not 0 < expires - issued <= MAX_LIFETIME,  # 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from rag_stdlib.cli.answering import Answering
 from rag_stdlib.cli.answerissue import Issuing
 from rag_stdlib.cli.answershow import Showing
-from rag_stdlib.cli.frame import Index, command, runtime_of
+from rag_stdlib.cli.frame import CommandError, Index, command, runtime_of
 from rag_stdlib.cli.optiongroup import ModeOption, grouped
 from rag_stdlib.cli.paths import below_root
 from rag_stdlib.cli.prooffiles import proof_errors
@@ -47,6 +48,8 @@ def answer(
         from rag_stdlib.proof.retrieving import retrieve, retrieve_nothing
 
         path, by = below_root(runtime, index), retrieve_nothing if no_retrieval else retrieve
+        if runtime.config.root:
+            issuing.check_apart("INDEX", str(Path(runtime.root.path, path)))
         return lambda asked: by(path, asked, limit, mode)
 
     answer_by(context, words_of(question), searching, issuing, answering, showing)
@@ -63,5 +66,7 @@ def words_of(question: list[str]) -> str:
 def answer_by(context: typer.Context, question: str, searching: Callable[[Runtime], Retrieve], issuing: Issuing, answering: Answering, showing: Showing) -> None:
     """Answer a question from what a search finds, and show the answer."""
     with runtime_of(context) as runtime, proof_errors(), answering.pipeline(runtime, issuing.lifetime_s) as pipeline:
-        said, issued = issuing.answered(question, searching(runtime), pipeline)
+        said, issued, short = issuing.answered(question, searching(runtime), pipeline)
     showing.answer(question, said, issuing.certificate, issued)
+    if short:
+        raise CommandError(short, code="quorum_missing")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rag_stdlib.proof.pipeline import Pipeline, Retrieve
 
 _DAY_S: Final = 86_400
-_LONGEST_DAYS: Final = 366
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Issuing:
     certificate: CertificateOption = None
     keys: KeysOption = None
     node_key: NodeKeyOption = None
-    lifetime: Annotated[float | None, typer.Option("--lifetime", metavar="DAYS", min=0, max=_LONGEST_DAYS, help="How long it is good, 90 days otherwise.")] = None
+    lifetime: Annotated[float | None, typer.Option("--lifetime", metavar="DAYS", help="How long it is good: 0<x<=366; 90 otherwise.")] = None
     nonce: NonceOption = None
     force: ForceOption = False
     log: LogOption = None
@@ -45,12 +44,24 @@ class Issuing:
 
     def __post_init__(self) -> None:
         """Look whether they fit together."""
-        number(self.lifetime, "--lifetime")
-        if self.lifetime is not None and self.certificate is None:
-            raise typer.BadParameter("it is for --certificate", param_hint="--lifetime")
-        if self.lifetime_s == 0:
-            raise typer.BadParameter("a certificate is good for a second at least", param_hint="--lifetime")
+        if self.lifetime is not None:
+            self._check_lifetime(self.lifetime)
         self._certifying()
+
+    def _check_lifetime(self, days: float) -> None:
+        from rag_stdlib.proof.format import LONGEST_S
+
+        number(days, "--lifetime")
+        if self.certificate is None:
+            raise typer.BadParameter("it is for --certificate", param_hint="--lifetime")
+        if not days * _DAY_S <= LONGEST_S:
+            raise typer.BadParameter(f"a certificate is good for {LONGEST_S // _DAY_S} days at most", param_hint="--lifetime")
+        if days <= 0 or not self.lifetime_s:
+            raise typer.BadParameter("a certificate is good for a second at least", param_hint="--lifetime")
+
+    def check_apart(self, what: str, path: str) -> None:
+        """Refuse a certificate that would be written over another file of the command, which is given by `what`."""
+        self._certifying().check_apart(what, path)
 
     @property
     def lifetime_s(self) -> int | None:
@@ -61,8 +72,8 @@ class Issuing:
         witnesses = Witnesses(tuple(self.witness or ()), self.trust)
         return Certifying(self.certificate, self.keys, self.node_key, self.log, self.log_keys, self.nonce, witnesses, self.force)
 
-    def answered(self, question: str, search: Retrieve, pipeline: Pipeline) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-        """Answer a question; return what a certificate says of it, and the envelope of the one that was written.
+    def answered(self, question: str, search: Retrieve, pipeline: Pipeline) -> tuple[Mapping[str, Any], Mapping[str, Any] | None, str]:
+        """Answer a question; return what a certificate says of it, the envelope of the one that was written, and what its receipt lacks of cosignatures.
 
         Raises:
             CommandError: it cannot be written, or is refuted by its own verification.
@@ -73,6 +84,7 @@ class Issuing:
         from rag_stdlib.proof.pipeline import draft
 
         if self.certificate is None:
-            return contents(draft(question, "", search, pipeline)), None
-        issued = self._certifying().certificate(question, search, pipeline)
-        return issued["certificate"], issued
+            return contents(draft(question, "", search, pipeline)), None, ""
+        certifying = self._certifying()
+        issued = certifying.certificate(question, search, pipeline)
+        return issued["certificate"], issued, certifying.short(issued)

@@ -98,11 +98,10 @@ def _claim(place: int, claim: Body, evidence: Sequence[tuple[str, str]]) -> dict
 
 
 def _evidence(claim: Body, items: Sequence[Body]) -> list[tuple[str, str]]:
-    """Give source and text of the spans that a claim rests on: of a quotation those that hold it."""
-    from rag_stdlib.proof.decisions import is_quotation
+    """Give source and text of the spans that a claim rests on."""
+    from rag_stdlib.proof.decisions import evidence
 
-    quoted = claim["judgement"]["label"] == "quoted"
-    return [(items[span["item"]]["source"], span["text"]) for span in claim["spans"] if not quoted or is_quotation(claim["text"], [span["text"]])]
+    return [(items[span["item"]]["source"], span["text"]) for span in evidence(claim)]
 
 
 def _line(text: str) -> str:

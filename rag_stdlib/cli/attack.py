@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import AsJson, CommandError, command, show_json
+from rag_stdlib.cli.frame import AsJson, CommandError, command, note, show_json
 from rag_stdlib.cli.prooffiles import TrustFile, proof_errors, read_envelope, read_policy, read_trust
 from rag_stdlib.cli.terminal import clean, plural, show, styled
 from rag_stdlib.cli.tracing import columns
@@ -45,6 +45,8 @@ def attack(
     """Change a certificate in every way that is known - by name, and each of its parts in turn - and look what the verifier makes of it.
 
     Nothing is logged and no file is changed. What an issuer who lies has logged is logged in a log of this command's own, which is trusted for this once.
+    Attackers: no_key changes it and signs nothing; own_key signs with a key of his own, own_named_key names that key as well; issuer is the issuer who lies and
+    signs; issuer_logged logs that too.
     Exit codes: 0 everything came out as it has to; 1 something did not; 2 usage, or a file that cannot be used.
     """
     with proof_errors(_UNUSABLE):
@@ -54,6 +56,8 @@ def attack(
         elif node_key is not None:
             raise typer.BadParameter("it is for --keys", param_hint="--node-key")
         named, changes = stage.rows()
+    if stage.skips_query:
+        note("the question was left out; give it by --query, without which rag verify calls this certificate unknown")
     rows = [*named, *changes]
     if as_json:
         show_json([{"id": row.id, "title": row.title, "attacker": row.attacker, "expected": row.expected, "got": row.got, "ok": row.ok} for row in rows])
@@ -70,6 +74,7 @@ class _Stage:
     scene: Scene
     query: str | None
     now: datetime
+    skips_query: bool  # that the policy asks for
 
     def rows(self) -> tuple[list[Row], list[Row]]:
         """Run the attacks by name and those on each part."""
@@ -96,8 +101,27 @@ def _staged(envelope: Mapping[str, Any], trust: Trust, policy: Policy, query: st
     from rag_stdlib.proof.attacks.scene import Scene
 
     asked = policy if query is not None else replace(policy, require_query=False)
-    scene = Scene(envelope, trust, asked, Ed25519PrivateKey.generate(), None if other is None else read_envelope(other))
-    return _Stage(scene, query, datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    scene = Scene(envelope, trust, asked, Ed25519PrivateKey.generate(), None if other is None else _other(other, envelope, trust, policy, now))
+    return _Stage(scene, query, now, query is None and policy.require_query)
+
+
+def _other(path: str, envelope: Mapping[str, Any], trust: Trust, policy: Policy, now: datetime) -> dict[str, Any]:
+    """Read the certificate to swap parts with, another one by the same issuer that holds: with any other, attacks would come out wrong that harm nobody."""
+    from rag_stdlib.proof.certificate import to_bytes
+    from rag_stdlib.proof.verdicts import Verified
+    from rag_stdlib.proof.verify import verify
+
+    other = read_envelope(path)
+    body, theirs = envelope["certificate"], other["certificate"]
+    if theirs == body:
+        raise CommandError(f"{path!r} is the same certificate; give another one by --other")
+    if theirs["issuer"]["name"] != body["issuer"]["name"]:
+        raise CommandError(f"{path!r} is by another issuer; give one by the same issuer by --other")
+    verdict = verify(to_bytes(other), trust, replace(policy, require_query=False), None, now=now, nonce=theirs["query"]["nonce"])
+    if not isinstance(verdict, Verified):
+        raise CommandError(f"{path!r} comes out as {verdict.outcome} {verdict.code} by itself; give one that holds by --other")
+    return other
 
 
 def _with_insider(stage: _Stage, keys: str, node_key: str | None) -> _Stage:
@@ -137,7 +161,10 @@ def _insider(stage: _Stage, signer: NoteSigner, keys: str, node_key: str | None)
         needed = "was signed by a mesh node as well; give its key by --node-key" if node_key is None else "names no mesh node; leave --node-key out"
         raise CommandError(f"the certificate {needed}")
     assert stage.query is not None  # noqa: S101 - it was looked at
-    return Insider(key.private, logged, stage.query, None if node_key is None else load_key(node_key))
+    node = None if node_key is None else load_key(node_key)
+    if node is not None and node.node_id != said["node_id"]:
+        raise CommandError(f"{node_key!r} is not the key of the mesh node that signed the certificate; give that one")
+    return Insider(key.private, logged, stage.query, node)
 
 
 def _show(named: list[Row], changes: list[Row]) -> None:

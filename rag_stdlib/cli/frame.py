@@ -145,6 +145,19 @@ def show_json(value: Any) -> None:  # noqa: ANN401 - any JSON
     show(json.dumps(value, ensure_ascii=True, allow_nan=False, indent=2))
 
 
+@contextmanager
+def output_apart(gone: int) -> Iterator[None]:
+    """Keep exit code 1 for what a command found: where output cannot be written it ends with 2, and where its reader went away, with `gone`."""
+    try:
+        yield
+        flush()
+    except OutputError as error:
+        _abandon_output()
+        if error.reason:
+            raise CommandError(f"standard output cannot be written: {error.reason}", exit_code=2) from None
+        raise typer.Exit(gone) from None
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run a registered command and return its exit code."""
     _open_closed_streams()

@@ -48,8 +48,8 @@ def new(
     given = [each for each in (name, log, witness) if each is not None]
     if len(given) != 1:
         context.fail("give one of --name, --log and --witness")
-    if clean(given[0]) != given[0] or not given[0].strip():
-        raise typer.BadParameter(f"{given[0]!r} is no name that a terminal can show", param_hint="NAME")
+    option = "--name" if name is not None else "--log" if log is not None else "--witness"
+    _check_name(given[0], option)
     made: Keys
     with proof_errors(), _fit():
         if name is not None:
@@ -58,6 +58,23 @@ def new(
             made = new_keys(file, given[0], LOG_KINDS if log is not None else WITNESS_KINDS)
     note(f"made {file!r}; keep it to yourself, and keep a copy in a safe place")
     _show(made)
+
+
+def _check_name(name: str, option: str) -> None:
+    """Refuse a name that no party of this kind can have."""
+    from rag_stdlib.proof.issuerkeys import check_issuer_name
+    from rag_stdlib.proof.log.errors import ProofError
+    from rag_stdlib.proof.log.keytext import check_name
+
+    if clean(name) != name or not name.strip():
+        raise typer.BadParameter(f"{name!r} is no name that a terminal can show", param_hint=option)
+    scheme, has_scheme, _ = name.partition("://")
+    if has_scheme and option != "--name":
+        raise typer.BadParameter(f"it is a name like a URL, without {scheme}://", param_hint=option)
+    try:
+        check_issuer_name(name) if option == "--name" else check_name(name)
+    except ValueError as error:
+        raise typer.BadParameter(error.words if isinstance(error, ProofError) else str(error), param_hint=option) from None
 
 
 @contextmanager
@@ -78,7 +95,7 @@ def rotate(
     file: KeyFile,
     overlap: Annotated[float | None, typer.Option(
         "--overlap", metavar="DAYS", min=0, max=_LONGEST_DAYS,
-        help="For an issuer: until when what the key before issued verifies without witnesses; 90 days otherwise, as long as certificates last.")] = None,
+        help="For an issuer: until when what the key before issued verifies without witnesses; 90 days otherwise, as long as certificates last; more where they have a longer --lifetime.")] = None,
 ) -> None:
     """Add a key that signs from now on, and show all: give the new public halves soon to those who verify.
 
@@ -143,7 +160,10 @@ def show_(
     with proof_errors():
         held = [held_in(file) for file in files]
     if trust:
-        show_json(trusting(held))
+        made = trusting(held)
+        if "issuers" not in made:
+            note("no issuer is in it; rag verify needs one, so give the file of the issuer's keys as well")
+        show_json(made)
         return
     for place, keys in enumerate(held):
         if place:
@@ -152,39 +172,50 @@ def show_(
 
 
 def held_in(path: str) -> Keys:
-    """Read keys of any kind.
+    """Read keys of the kind as which a file begins.
 
     Raises:
         LogError: as `load_keys`.
     """
-    from rag_stdlib.proof.issuerkeys import load_issuer_keys
+    from rag_stdlib.proof.issuerkeys import load_issuer_keys, may_hold_issuer_keys
     from rag_stdlib.proof.log.errors import LogError
-    from rag_stdlib.proof.log.logkeys import load_keys
+    from rag_stdlib.proof.log.logkeys import load_keys, may_hold_log_keys
 
-    for load in (load_issuer_keys, load_keys):
-        try:
-            return load(path)
-        except LogError as error:
-            if error.code != "file_foreign":
-                raise
+    if may_hold_issuer_keys(path):
+        return load_issuer_keys(path)
+    if may_hold_log_keys(path):
+        return load_keys(path)
     raise LogError("file_foreign", f"{path!r} holds no keys as rag keys new makes them")
 
 
 def trusting(held: list[Keys]) -> dict[str, Any]:
-    """Make the content of a trust file; what there is none of is left out."""
+    """Make the content of a trust file; what there is none of is left out, and what is held twice counts once.
+
+    Raises:
+        CommandError: they cannot be trusted together, as two states of one file whose key was retired in between.
+    """
     from rag_stdlib.proof.issuerkeys import IssuerKeys
+    from rag_stdlib.proof.trust import TrustError, logs_from_json
 
     issuers = [one for keys in held if isinstance(keys, IssuerKeys) for one in keys.trusted()]
     others = [keys for keys in held if not isinstance(keys, IssuerKeys)]
-    logs = [{"origin": keys.name, "keys": _texts(keys)} for keys in others if not is_witness(keys)]
     witnesses = [keys for keys in others if is_witness(keys)]
-    texts = [text for keys in witnesses for text in _texts(keys)]
+    origins = dict.fromkeys(keys.name for keys in others if not is_witness(keys))
+    logs = [{"origin": origin, "keys": _texts([keys for keys in others if keys.name == origin and not is_witness(keys)])} for origin in origins]
     quorum = {"quorum": len({keys.name for keys in witnesses})} if witnesses else {}
-    return {name: part for name, part in {"issuers": issuers, "logs": logs, "witnesses": texts}.items() if part} | quorum
+    parts = {"issuers": [one for place, one in enumerate(issuers) if one not in issuers[:place]], "logs": logs, "witnesses": _texts(witnesses)}
+    made: dict[str, Any] = {name: part for name, part in parts.items() if part} | quorum
+    try:
+        logs_from_json(made)
+    except TrustError as error:
+        raise CommandError(f"these files make no trust file: {error}; give of each party's files the newest alone") from None
+    return made
 
 
-def _texts(keys: LogKeys) -> list[str]:
-    return [key.text() for key in keys.trusted]
+def _texts(held: list[LogKeys]) -> list[str]:
+    """Give what clients pin of keys: each once, and none that one of the files says is compromised."""
+    compromised = {key.text() for keys in held for key in keys.compromised}
+    return [text for text in dict.fromkeys(key.text() for keys in held for key in keys.trusted) if text not in compromised]
 
 
 def is_witness(keys: LogKeys) -> bool:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import base64
+import re
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rag_stdlib.cli.frame import INT_MAX, AsJson, CommandError, command, group, show_json
+from rag_stdlib.cli.logappend import LOGGED, append_certificates, issuers_of, read_certificates, telling
 from rag_stdlib.cli.logged import (
+    Heads,
     Witnesses,
     WitnessTrust,
     WitnessUrls,
     cosigners,
     open_log,
-    places_in,
     receipt_of,
-    size_of,
 )
-from rag_stdlib.cli.prooffiles import STREAM, proof_errors, read_bytes, read_envelope
+from rag_stdlib.cli.prooffiles import proof_errors, read_bytes
 from rag_stdlib.cli.terminal import clean, clean_block, show
-from rag_stdlib.cli.tracing import check_target, write_file
 
 if TYPE_CHECKING:
     from rag_stdlib.proof.log.store import Log
@@ -33,6 +33,8 @@ logs = group("log", "Keep, watch and publish a log of certificates.",
 
 LogFile = Annotated[str, typer.Argument(metavar="LOG", help="The file of the log.")]
 LogKeyFile = Annotated[str, typer.Option("--keys", metavar="FILE", help="The keys of the log, as rag keys new --log makes them.")]
+_KEYS: Final = re.compile(rb"""(?:\xef\xbb\xbf)?\s*(?:rag-stdlib/log-keys/|macula-node-key-seed-|\{.*"rag-stdlib/issuer-keys/)""", re.DOTALL)  # how their files begin
+
 Cosigned = Annotated[bool, typer.Option("--cosigned", help="Take the last checkpoint that witnesses cosigned, rather than the last one.")]
 
 
@@ -63,108 +65,74 @@ def append(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Certificates; with --raw, files that are entries as they are.")],
     keys: LogKeyFile,
     witness: WitnessUrls = None,
-    trust: WitnessTrust = None,
+    trust: Annotated[str | None, typer.Option(
+        "--trust", metavar="FILE", help="The trust file that holds the witnesses' keys, and maybe those of issuers.")] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="Put in new receipts, also in the place of those that witnesses have cosigned.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Append the bytes of files that are no certificates, and print their receipts.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Append certificates to a log, all or none, and write the receipt into each file.
 
-    A certificate that this log has already, with its receipt or without, is not appended again; it gets a new receipt where it has none, or where witnesses
-    have cosigned since.
+    A certificate that this log has already, with its receipt or without, is not appended again. A receipt that witnesses have cosigned is left as it is; any
+    other gives way to one that they have, where there is one.
+
+    Whoever appends vouches for nothing: that a certificate is in a log does not say that it is by the issuer that it names. What does not fit together is refused,
+    and with --trust what an issuer in that file should have signed and did not.
     """
-    asked = Witnesses(tuple(witness or ()), trust)
+    asked = Witnesses(tuple(witness or ()), trust if witness or raw else None)
+    if raw:
+        if renew:
+            raise typer.BadParameter("it is for certificates", param_hint="--renew")
+        _append_raw(log, files, keys, asked, as_json=as_json)
+        return
     with proof_errors():
-        given = [_raw(file) for file in files] if raw else [_certificate(file) for file in dict.fromkeys(files)]
+        issuers = {} if trust is None else issuers_of(trust)
+        if trust is not None and not witness and not issuers:
+            raise CommandError(f"{trust!r} is of no use here: it names no issuer, and without --witness nobody is asked to cosign")
+        given = read_certificates(files, issuers)
+        with open_log(log, keys) as opened:
+            done, unwritten = append_certificates(opened, given, asked, renew=renew)
+        with telling(lambda: unwritten):
+            short = asked.short(opened.origin, log, keys, {one.file: one.receipt for one in done})
+            lacking = {one.file for one in done if short and asked.is_short(opened.origin, one.receipt)}
+    if as_json:
+        show_json([{"file": one.file, "origin": opened.origin, "index": one.index, "receipt": one.receipt, "done": one.done,
+                    "short": short if one.file in lacking else None} for one in done])
+    for one in () if as_json else done:
+        show(f"{clean(one.file)}: entry {one.index} of {clean(opened.origin)}{'' if one.done == LOGGED else f', {one.done}'}")
+    if unwritten or short:
+        raise CommandError("; ".join(filter(None, (unwritten, short))), code="quorum_missing" if short else "")
+
+
+def _append_raw(log: str, files: Sequence[str], keys: str, asked: Witnesses, *, as_json: bool) -> None:
+    with proof_errors():
+        data = [_entry(file) for file in files]
         with open_log(log, keys) as opened:
             asked.pinned(opened.origin)  # refused before anything is appended
-            done = _appended(opened, given, asked)
-            for one in () if raw else done:
-                _keep(one)
+            positions = opened.append_many(data).positions
+            with telling(lambda: f"the files are logged, from entry {positions.start} on; rag log prove prints their receipts"):
+                heads = Heads.of(opened, asked)
+                receipts = [receipt_of(opened, index, heads.over(index)) for index in positions]
+                short = asked.short_checkpoint(opened.origin, log, receipts)
     if as_json:
-        show_json([{"file": one.given.file, "origin": opened.origin, "index": one.index, "receipt": one.receipt} for one in done])
-        return
-    for one in done:
-        if raw:
-            show(clean_block(one.receipt), end="")
-        else:
-            show(f"{clean(one.given.file)}: entry {one.index} of {clean(opened.origin)}{'' if one.is_new else ', as before'}")
+        show_json([{"file": file, "origin": opened.origin, "index": index, "receipt": receipt, "short": short or None}
+                   for file, index, receipt in zip(files, positions, receipts, strict=True)])
+    for receipt in () if as_json else receipts:
+        show(clean_block(receipt), end="")
+    if short:
+        raise CommandError(short, code="quorum_missing")
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """A file, the entry that it makes, and the certificate that it is, if it is one."""
-
-    file: str
-    entry: bytes
-    envelope: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Logged:
-    given: _Given
-    index: int
-    receipt: str
-    is_new: bool
-
-
-def _raw(file: str) -> _Given:
+def _entry(file: str) -> bytes:
+    """Read a file as an entry. What is logged is for everyone to read, so secret keys are refused."""
     from rag_stdlib.proof.log.store import MAX_ENTRY_BYTES
 
-    return _Given(file, read_bytes(file, MAX_ENTRY_BYTES), {})  # one byte too many is refused by the log
-
-
-def _certificate(file: str) -> _Given:
-    from rag_stdlib.proof.certificate import entry_of
-
-    if file == STREAM:
-        raise typer.BadParameter("a receipt is written into the certificate's file, so name one", param_hint="FILE")
-    envelope = read_envelope(file)
-    check_target(file)  # what cannot take its receipt is not logged
-    return _Given(file, entry_of(envelope), envelope)
-
-
-def _place_of(log: Log, given: _Given) -> int | None:
-    """Return where the log has a certificate already, as its receipt says; None for one without a receipt."""
-    from rag_stdlib.proof.log.errors import ProofError
-    from rag_stdlib.proof.log.receipts import Receipt
-
-    file, envelope = given.file, given.envelope
-    if "receipt" not in envelope:
-        return None
-    try:
-        receipt = Receipt.parse(envelope["receipt"].encode())
-        origin = receipt.checkpoint.partition(b"\n")[0].decode()
-    except ProofError as error:
-        raise CommandError(f"{file!r} has a receipt that is none: {error.words}") from None
-    if origin != log.origin:
-        raise CommandError(f"{file!r} has a receipt of the log {origin} already, and a certificate has one")
-    if receipt.index >= log.size or log.entry(receipt.index) != given.entry:
-        raise CommandError(f"{file!r} has a receipt of entry {receipt.index} of this log, which has another one there; see rag log check")
-    return receipt.index
-
-
-def _appended(log: Log, given: list[_Given], asked: Witnesses) -> list[_Logged]:
-    places = [_place_of(log, each) for each in given]
-    lost = places_in(log, [each.entry for each, place in zip(given, places, strict=True) if place is None and each.envelope])
-    places = [lost.get(each.entry) if place is None else place for each, place in zip(given, places, strict=True)]
-    fresh = [each.entry for each, place in zip(given, places, strict=True) if place is None]
-    positions = iter(log.append_many(fresh).positions if fresh else ())
-    indexes = [next(positions) if place is None else place for place in places]
-    checkpoint = asked.cosigned(log) or _covering(log, max(indexes))
-    return [_Logged(each, index, receipt_of(log, index, checkpoint), place is None) for each, index, place in zip(given, indexes, places, strict=True)]
-
-
-def _covering(log: Log, index: int) -> bytes | None:
-    """Return the last cosigned checkpoint if it covers an entry; None for the last one of all."""
-    cosigned = log.cosigned()
-    return cosigned if cosigned is not None and size_of(cosigned) > index else None
-
-
-def _keep(done: _Logged) -> None:
-    from rag_stdlib.proof.certificate import to_bytes
-
-    if done.given.envelope.get("receipt") != done.receipt:
-        write_file(done.given.file, to_bytes({**done.given.envelope, "receipt": done.receipt}).decode())
+    data = read_bytes(file, MAX_ENTRY_BYTES)
+    if len(data) > MAX_ENTRY_BYTES:
+        raise CommandError(f"{file!r} has more than {MAX_ENTRY_BYTES:,} bytes, which is the most that an entry has; nothing is logged", code="entry_too_large")
+    if _KEYS.match(data):
+        raise CommandError(f"{file!r} holds secret keys, and what is in a log is for everyone to read; nothing is logged")
+    return data
 
 
 @command("checkpoint", "Print the last signed checkpoint.", group=logs)
@@ -185,12 +153,21 @@ def checkpoint(
         if keys is not None:
             opened.sign_again()
         pinned = asked.pinned(opened.origin)
-        text = asked.cosigned(opened) if pinned is not None else opened.cosigned() if cosigned else opened.checkpoint()
+        text = asked.cosigned(opened) if pinned is not None else _cosigned(opened) if cosigned else opened.checkpoint()
         if text is None:
-            raise CommandError("no witness has cosigned a checkpoint of this log; ask one by --witness")
+            raise CommandError("no witness has cosigned the checkpoint")
         _show_checkpoint(text, as_json=as_json)
         if pinned is not None and len(cosigners(text, pinned.witnesses)) < pinned.quorum:
             raise typer.Exit(1)
+
+
+def _cosigned(log: Log) -> bytes:
+    """Return the last checkpoint that was cosigned, and that a key of the log signed that clients may pin."""
+    text = log.cosigned()
+    if text is None:
+        raise CommandError("no witness has cosigned a checkpoint of this log that its present keys signed; rag log checkpoint asks one by --witness, "
+                           "and signs again by --keys")
+    return text
 
 
 def _show_checkpoint(text: bytes, *, as_json: bool) -> None:
@@ -211,8 +188,8 @@ def prove(
     context: typer.Context,
     log: LogFile,
     index: Annotated[int | None, typer.Argument(metavar="[INDEX]", min=0, help="The place of an entry, from 0: its receipt is printed.")] = None,
-    since: Annotated[int | None, typer.Option("--from", metavar="SIZE", min=0, help="Print instead the proof that the tree of so many entries is the beginning of …")] = None,
-    to: Annotated[int | None, typer.Option("--to", metavar="SIZE", min=0, help="… the tree of so many; otherwise of the last checkpoint.")] = None,
+    since: Annotated[int | None, typer.Option("--from", metavar="SIZE", min=0, help="Print instead the proof that the tree of so many entries is the beginning of a later one.")] = None,
+    to: Annotated[int | None, typer.Option("--to", metavar="SIZE", min=0, help="For --from: the size of the later tree; otherwise it is that of the last checkpoint.")] = None,
     cosigned: Cosigned = False,
     as_json: AsJson = False,
 ) -> None:
@@ -229,10 +206,7 @@ def prove(
                 show("".join(f"{value}\n" for value in path), end="")
             return
         assert index is not None  # noqa: S101 - it was looked at
-        under = opened.cosigned() if cosigned else None
-        if cosigned and under is None:
-            raise CommandError("no witness has cosigned a checkpoint of this log; leave --cosigned out, or ask one by rag log checkpoint --witness")
-        receipt = receipt_of(opened, min(index, INT_MAX), under)
+        receipt = receipt_of(opened, min(index, INT_MAX), _cosigned(opened) if cosigned else None)
         if as_json:
             show_json({"origin": opened.origin, "index": index, "receipt": receipt})
         else:
@@ -269,11 +243,10 @@ def tiles(
     """Publish a log as static files (C2SP tlog-tiles) beside those that are there; the checkpoint comes last. A folder that shows another tree is left as it is."""
     from rag_stdlib.proof.log.publish import publish
 
+    if not folder.strip():
+        raise typer.BadParameter("it is empty; name a folder", param_hint="FOLDER")
     with proof_errors(), closing(open_log(log)) as opened:
-        text = opened.cosigned() if cosigned else None
-        if cosigned and text is None:
-            raise CommandError("no witness has cosigned a checkpoint of this log; leave --cosigned out, or ask one by rag log checkpoint --witness")
-        head = publish(opened, folder, text)
+        head = publish(opened, folder, _cosigned(opened) if cosigned else None)
     if as_json:
         show_json({"origin": head.origin, "size": head.size, "folder": str(Path(folder))})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError
+from rag_stdlib.cli.frame import CommandError, note
+from rag_stdlib.cli.terminal import clean
 from rag_stdlib.errors import Failure
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ STREAM: Final = "-"
 _MOST_BYTES: Final = 4_194_304  # of a file about trust
 _ADVICE: Final[Mapping[str, str]] = {
     "exists": "name another file", "key_unknown": "give the keys that the log was made with", "busy": "try again later",
-    "file_foreign": "name another file", "damaged": "put a good copy in its place", "readonly": "see who may write there",
+    "file_foreign": "name another file", "damaged": "put a good copy in its place", "readonly": "see who may write there", "disk_full": "make room there, and try again",
 }
 
 
@@ -65,14 +67,18 @@ def read_bytes(path: str, most: int) -> bytes:
 
 
 def read_trust(path: str) -> Trust:
-    """Read whom to trust."""
+    """Read whom to trust; a key by which no certificate can be good is noted."""
     from rag_stdlib.proof.trust import Trust, TrustError
 
     given = _json_of(path, "trust")
     try:
-        return Trust.from_json(given)
+        trust = Trust.from_json(given)
     except TrustError as error:
         raise _unfit(path, "trust", error) from None
+    for issuer in trust.issuers.values():
+        if issuer.not_before is not None and issuer.not_after is not None and issuer.not_after <= issuer.not_before:
+            note(f"{path!r} trusts a key of {clean(issuer.name)!r} for no time: its not_after is not after its not_before, so nothing that it issued verifies")
+    return trust
 
 
 def read_pinned(path: str) -> Mapping[str, PinnedLog]:
@@ -128,7 +134,18 @@ def _json_of(path: str, what: str) -> Any:  # noqa: ANN401 - any JSON
     try:
         return parse(data)
     except MalformedJson as error:
-        raise _unfit(path, what, error) from None
+        raise CommandError(f"{path!r} is no {what} file: {error}{_place(data)}") from None
+
+
+def _place(data: bytes) -> str:
+    """Say where JSON ends to be any, where that is known."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return f" at line {error.lineno}, column {error.colno}"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 def _unfit(path: str, what: str, error: ValueError) -> CommandError:

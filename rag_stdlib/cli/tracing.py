@@ -5,13 +5,13 @@ A trace that cannot be used ends a command with exit code 3, so that a script ca
 
 from __future__ import annotations
 
+import io
 import os
-import secrets
 import shutil
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
@@ -19,6 +19,7 @@ import typer
 
 from rag_stdlib.cli.frame import CommandError
 from rag_stdlib.cli.terminal import is_terminal
+from rag_stdlib.wholefile import beside, mode_of, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from replay.errors import ReplayError
@@ -108,8 +109,14 @@ def replacing(path: str) -> Iterator[TextIO]:
             with open(target, "w", encoding="utf-8") as stream:  # noqa: PTH123 - a name, as it was resolved
                 yield stream
             return
-        with _beside(target) as file:
-            yield file
+        place = _place(target)
+        with beside(place, mode_of(place)) as (temporary, file):
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+            yield text
+            text.flush()
+            sync_file(file)
+            temporary.replace(place)
+        sync_folder(place.parent)
 
 
 def check_target(path: str | None) -> None:
@@ -121,9 +128,8 @@ def check_target(path: str | None) -> None:
         if _is_stream(target):
             with open(target, "a", encoding="utf-8"):  # noqa: PTH123 - a name, as it was resolved
                 return
-        temporary = _temporary(Path(target))
-        with temporary.open("x"):
-            temporary.unlink()
+        with beside(_place(target)):
+            pass
 
 
 @contextmanager
@@ -139,25 +145,11 @@ def _is_stream(target: str) -> bool:
     return os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode)  # noqa: PTH116 - a name, as it was resolved
 
 
-def _temporary(path: Path) -> Path:
-    """Name a new file beside another, in a folder that is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
-
-
-@contextmanager
-def _beside(target: str) -> Iterator[TextIO]:
-    path = Path(target)
-    temporary = _temporary(path)
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            yield file
-        if path.exists():
-            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
-        temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+def _place(target: str) -> Path:
+    """Return the place of a file, in a folder that is there."""
+    place = Path(target)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def write_file(path: str, text: str) -> None:

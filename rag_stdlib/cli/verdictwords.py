@@ -14,7 +14,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "unsupported_schema": "it is no certificate of a version that is known here",
     "time": "it ends before it begins, or is good for longer than any certificate",
     "untrusted_issuer": "no issuer that is trusted has the key that it names",
-    "issuer": "it bears another name than the trusted issuer whose key it names",
+    "issuer": "the issuer's name or the mesh node in it is not that of the trusted issuer whose key it names",
     "key_not_valid": "the issuer's key was not valid when it says that it was issued",
     "signature": "the signature is not that of the issuer's key over this text",
     "node_signature": "the mesh node that it names did not sign it",

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.decisions import is_loose, is_quotation, reason
 from rag_stdlib.proof.forms import Path
+from rag_stdlib.proof.provenance import are_lines
 
 Body: TypeAlias = Mapping[str, Any]
 BodyCheck: TypeAlias = Callable[[Body], "Path | None"]
@@ -89,7 +90,7 @@ def _of_items(items: Sequence[Body], indexes: int, merged_by: str | None) -> Pat
             wrong = "end"
         elif (item["index"], item["chunk_id"]) in seen:
             wrong = "chunk_id"
-        elif not _are_lines(item["provenance"] or {}):
+        elif item["provenance"] is not None and not are_lines(item["provenance"]["start_line"], item["provenance"]["end_line"]):
             wrong = "provenance"
         elif merged_by in (*_BY_SCORE, *_BY_RANK) and score > least.get(of, score):
             wrong = "score"
@@ -98,12 +99,6 @@ def _of_items(items: Sequence[Body], indexes: int, merged_by: str | None) -> Pat
         seen.add((item["index"], item["chunk_id"]))
         least[of] = score
     return None
-
-
-def _are_lines(provenance: Body) -> bool:
-    """Tell whether lines, where any are said, go from one to the same or a later one."""
-    first, last = provenance.get("start_line"), provenance.get("end_line")
-    return first is last is None or (first is not None and last is not None and first <= last)
 
 
 def _thousand_millionths(score: str) -> int:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 LIFETIME_S: Final = 90 * 86_400
 LABELS: Final = ("entailed", "quoted")
 MINIMUM: Final = "0.500000"
-
-_MOST_SCORE: Final = 1e9
+MOST_SCORE: Final = 1e9  # what a score is below, whatever its sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,10 @@ class SearchedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What was asked, of whom, and what came of it; `failed` and `not_asked` are nodes with the reasons."""
+    """What was asked, of whom, and what came of it; `failed` and `not_asked` are nodes with the reasons.
+
+    Where `topics` are named, only documents with one of them were asked for.
+    """
 
     mode: str
     limit: int
@@ -68,6 +70,7 @@ class Retrieval:
     merged_by: str | None = None
     failed: tuple[tuple[str, str], ...] = ()
     not_asked: tuple[tuple[str, str], ...] = ()
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ def score(number: float) -> str:
     Raises:
         Failure: `certificate_invalid` for one that is not finite, or beyond the nine digits that the format has.
     """
-    if not abs(number) < _MOST_SCORE:
+    if not abs(number) < MOST_SCORE:
         raise fail("certificate_invalid", where="a score")
     nearest = Decimal(number).quantize(Decimal("0.000000001"), ROUND_HALF_EVEN)
     return f"{nearest:f}" if nearest else "0.000000000"
@@ -211,6 +214,7 @@ def _retrieval(given: Retrieval, salt: str) -> dict[str, Any]:
     embedder = None if given.embedder is None else {"model": given.embedder[0], "dim": given.embedder[1]}
     made: dict[str, Any] = {
         "mode": given.mode, "limit": given.limit, "embedder": embedder, "corpus_hash": given.corpus_hash, "merged_by": given.merged_by,
+        "topics": sorted(set(given.topics)),
         "indexes": [{"node_id": each.node_id, "shard_id": each.shard_id, "content": each.content} for each in given.indexes],
         "failed": _left_out(given.failed), "not_asked": _left_out(given.not_asked)}
     return {**made, "state": fmt.index_state(made, salt), "items": [_item(item) for item in given.items]}

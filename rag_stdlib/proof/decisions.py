@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 _WHITE: Final = "\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _RUNS: Final = re.compile(f"[{_WHITE}]+")
@@ -20,6 +20,12 @@ def is_quotation(claim: str, spans: Sequence[str]) -> bool:
     """Tell whether a claim stands in one of the spans verbatim, but for white space."""
     wanted = squeezed(claim)
     return bool(wanted) and any(wanted in squeezed(span) for span in spans)
+
+
+def evidence(claim: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the spans that a claim of a certificate rests on: of a quotation those that hold it, else all that it was judged by."""
+    quoted = claim["judgement"]["label"] == "quoted"
+    return [span for span in claim["spans"] if not quoted or is_quotation(claim["text"], [span["text"]])]
 
 
 def is_loose(text: str) -> bool:

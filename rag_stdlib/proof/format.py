@@ -19,6 +19,7 @@ LABELS: Final = ("contradicted", "entailed", "not_supported", "quoted")
 REASONS: Final = ("no_span", "contradicted", "not_supported", "label_not_allowed", "low_confidence")
 NOT_PROVEN: Final = ("answer_is_complete", "answer_is_true", "documents_are_true", "evidence_is_complete",
                      "issuer_is_honest_about_retrieval", "judge_is_right", "model_ran_as_named")
+NONCE_PATTERN: Final = "[A-Za-z0-9_-]{16,128}"
 TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 LONGEST_S: Final = 366 * 86_400  # from issued_at to expires_at
 
@@ -67,7 +68,7 @@ def index_state(retrieval: Mapping[str, Any], salt: str) -> str:
 def answer_setup(body: Mapping[str, Any]) -> str:
     """Name the way in which an answer was made: how it was retrieved, generated, judged and decided."""
     way = {name: body[name] for name in ("generator", "judge", "methods", "policy")}
-    return digest("rag-stdlib/answer-setup/v1", canonical_plain({**way, **{name: body["retrieval"][name] for name in ("limit", "mode")}}))
+    return digest("rag-stdlib/answer-setup/v1", canonical_plain({**way, **{name: body["retrieval"][name] for name in ("limit", "merged_by", "mode", "topics")}}))
 
 
 def judge_inputs(claim: str, spans: Sequence[str], judge: str) -> str:
@@ -143,10 +144,10 @@ BODY: Final = Members({
     "schema": OneOf((SCHEMA,)),
     "issuer": Members({"name": _NAME, "key_id": ID, "node_id": OrNull(ID)}),
     "issued_at": _TIME, "expires_at": _TIME,
-    "query": Members({"nonce": Text(pattern="[A-Za-z0-9_-]{16,128}"), "salt": ID, "commitment": ID, "key": ID}),
+    "query": Members({"nonce": Text(pattern=NONCE_PATTERN), "salt": ID, "commitment": ID, "key": ID}),
     "retrieval": Members({
         "mode": OneOf(("vector", "lexical", "hybrid")), "limit": Whole(1, 1_000), "embedder": OrNull(Members({"model": _NAME, "dim": Whole(1)})),
-        "corpus_hash": OrNull(ID), "merged_by": OrNull(Text(1, 100)),
+        "corpus_hash": OrNull(ID), "merged_by": OrNull(Text(1, 100)), "topics": ListOf(Text(1, 200), 100),
         "indexes": ListOf(Members({"node_id": OrNull(ID), "shard_id": OrNull(Text(0, 200)), "content": OrNull(ID)}), 10_000),
         "failed": _LEFT_OUT, "not_asked": _LEFT_OUT, "state": ID, "items": ListOf(_ITEM, 1_000)}),
     "answer": Members({"text": Text(), **_DIGEST_OF, "abstained": Flag()}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
@@ -169,3 +169,43 @@ class Members:
 def pointer(path: Path) -> str:
     """Write a path as a JSON Pointer (RFC 6901)."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def departure(given: object, form: Members, *, is_secret: bool = False) -> str:
+    """Say where and in what a value of JSON departs from a form of objects, lists and simple values; nothing where it has it.
+
+    Args:
+        given: The value.
+        form: The form.
+        is_secret: Quote nothing of the value, neither the names of unknown members.
+    """
+    path = form.departs(given)
+    if path is None:
+        return ""
+    where, part, at = pointer(path) or "the file", cast("Any", given), cast("Form", form)
+    for step in path:
+        if isinstance(part, dict) and step not in part:
+            return f"{where} is missing"
+        part = part[step]
+        if isinstance(at, Members):
+            at = {**at.always, **at.sometimes}[str(step)]
+        elif isinstance(at, ListOf):
+            at = at.form
+    return f"{where} {_misfit(part, at, is_secret=is_secret)}"
+
+
+def _misfit(part: object, form: Form, *, is_secret: bool) -> str:
+    match form:
+        case Members() if isinstance(part, dict):
+            unknown = next(name for name in part if name not in form.always and name not in form.sometimes)
+            return "has an unknown member" if is_secret else f"has an unknown member, {unknown!r:.60}"
+        case Members():
+            return "is no object"
+        case ListOf() if isinstance(part, list):
+            return f"is no list of {form.least} to {form.most:,} parts"
+        case ListOf():
+            return "is no list"
+        case Text() if not isinstance(part, str):
+            return "is no text"
+        case _:
+            return "is not of its form"

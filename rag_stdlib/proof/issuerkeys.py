@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.proof import format as fmt
 from rag_stdlib.proof.certificate import LIFETIME_S
-from rag_stdlib.proof.forms import ListOf, Members, OneOf, Text
+from rag_stdlib.proof.forms import ListOf, Members, OneOf, Text, departure
 from rag_stdlib.proof.log.errors import LogError
+from rag_stdlib.proof.log.logkeys import may_begin_as
 from rag_stdlib.proof.log.privatefile import changing, create_private, read_private
 from rag_stdlib.proof.strict import MalformedJson, parse
 from replay import ed25519
@@ -35,7 +36,9 @@ _SCHEMA: Final = "rag-stdlib/issuer-keys/v1"
 _SEED_BYTES: Final = 32
 _MAX_KEYS: Final = 64
 _MAX_BYTES: Final = 65_536
-_BEGINNING: Final = re.compile("[0-9a-f]{8,64}")  # of a key's id
+_NAME_CHARS: Final = 200
+_ID_BEGINS: Final = re.compile("[0-9a-f]{8,64}")
+_BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{.*?\"schema\"\s*:\s*\"rag-stdlib/issuer-keys/", re.DOTALL)
 
 
 def _is_over(key: IssuerKey, now: datetime) -> bool:
@@ -62,7 +65,7 @@ def _is_public(text: str) -> bool:
 _TIME: Final = Text(pattern=r"[0-9TZ:-]{20}", is_fit=lambda text: fmt.read_time(text) is not None)
 _SUPERSEDED: Final = Members({"public_key": Text(44, 44, is_fit=_is_public), "not_before": _TIME, "not_after": _TIME})
 _FORM: Final = Members({
-    "schema": OneOf((_SCHEMA,)), "name": Text(1, 200), "signing": Members({"seed": Text(44, 44, is_fit=_is_seed), "not_before": _TIME}),
+    "schema": OneOf((_SCHEMA,)), "name": Text(1, _NAME_CHARS), "signing": Members({"seed": Text(44, 44, is_fit=_is_seed), "not_before": _TIME}),
     "superseded": ListOf(_SUPERSEDED, _MAX_KEYS - 1)})
 
 
@@ -131,15 +134,24 @@ def new_issuer_keys(path: str | os.PathLike[str], name: str, now: datetime) -> I
         ValueError: a name that is empty, longer than 200 characters, or no Unicode text; `now` has no zone, or no certificate could state it.
         LogError: ``exists``, ``missing`` (the folder), ``disk_full``, ``readonly``, ``file_io``.
     """
-    try:
-        fits = 0 < len(name.encode().decode()) <= 200  # noqa: PLR2004 - the format's bound
-    except UnicodeEncodeError:
-        fits = False
-    if not fits:
-        raise ValueError("an issuer's name is 1 to 200 characters; choose another name")
+    check_issuer_name(name)
     keys = IssuerKeys(name, (_new_key(_written_time(now)),))
     create_private(path, _written(keys))
     return keys
+
+
+def check_issuer_name(name: str) -> None:
+    """Refuse a name that no issuer can have.
+
+    Raises:
+        ValueError: it is empty, longer than 200 characters, or no Unicode text.
+    """
+    try:
+        fits = 0 < len(name.encode().decode()) <= _NAME_CHARS
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"an issuer's name is 1 to {_NAME_CHARS} characters; choose another name")
 
 
 def load_issuer_keys(path: str | os.PathLike[str]) -> IssuerKeys:
@@ -148,13 +160,24 @@ def load_issuer_keys(path: str | os.PathLike[str]) -> IssuerKeys:
     Raises:
         LogError: ``missing``, ``file_unsafe``, ``file_io``; ``file_foreign`` where it is no such file.
     """
+    _check_kind(path)
     return _read(read_private(path, _MAX_BYTES), os.fspath(path))
+
+
+def may_hold_issuer_keys(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as one of these, so that what is wrong with it is worth telling."""
+    return may_begin_as(path, _BEGINNING)
+
+
+def _check_kind(path: str | os.PathLike[str]) -> None:
+    if not may_hold_issuer_keys(path):
+        raise LogError("file_foreign", f"{os.fspath(path)!r} is no file of issuer keys")
 
 
 def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: int = OVERLAP_S) -> IssuerKeys:
     """Add a key that signs from now on, and forget the secret of the one before; its certificates are believed until the overlap is over.
 
-    Keys that ended so long ago that no certificate by them can be good any more are taken out.
+    In a file that is full, the oldest key of those is taken out that ended so long ago that no certificate by them can be good any more.
 
     Args:
         path: The file.
@@ -169,15 +192,18 @@ def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: i
         raise ValueError("an overlap is a number of seconds from 0 on")
     begins = _written_time(now)
     try:
-        end = _written_time(now + timedelta(seconds=overlap_s, microseconds=999_999))  # rounded up: what was issued within the second is believed
+        end = _written_end(now, overlap_s)
     except (OverflowError, ValueError):
         raise ValueError(f"an overlap of {overlap_s} seconds ends later than a time can be written; choose a shorter one") from None
+    _check_kind(path)
     with changing(path, _MAX_BYTES) as exchange:
         before = _read(exchange.data, os.fspath(path))
         *old, last = before.keys
-        old = [key for key in old if not _is_over(key, now)]
-        if len(old) + 1 == _MAX_KEYS:
-            raise LogError("disk_full", f"{os.fspath(path)!r} holds {_MAX_KEYS} keys; begin a new one")
+        if len(before.keys) == _MAX_KEYS:  # only then: a clock that is ahead for once would take out keys that are believed
+            over = next((key for key in old if _is_over(key, now)), None)
+            if over is None:
+                raise LogError("disk_full", f"{os.fspath(path)!r} holds {_MAX_KEYS} keys; begin a new one")
+            old.remove(over)
         if begins < last.not_before:
             raise ValueError(f"it is {begins} by the clock, and the key that signs began at {last.not_before}; set the clock right, or begin a new file")
         keys = IssuerKeys(before.name, (*old, replace(last, seed=None, not_after=end), _new_key(begins)))
@@ -186,7 +212,7 @@ def rotate_issuer_keys(path: str | os.PathLike[str], now: datetime, overlap_s: i
 
 
 def retire_issuer_key(path: str | os.PathLike[str], key_id: str, now: datetime, *, compromised: bool = False) -> IssuerKeys:
-    """End a superseded key now, before its overlap is over.
+    """End a superseded key now, before its overlap is over; what a program issued by it within this second is believed.
 
     Args:
         path: The file.
@@ -199,7 +225,8 @@ def retire_issuer_key(path: str | os.PathLike[str], key_id: str, now: datetime, 
         LogError: as `rotate_issuer_keys`; ``key_unknown`` where no key or several keys have such an id, where it is the key that signs, and for one that has
             ended already.
     """
-    end = _written_time(now)
+    end = _written_end(now)
+    _check_kind(path)
     with changing(path, _MAX_BYTES) as exchange:
         keys = _read(exchange.data, os.fspath(path))
         key = _named(keys, key_id.lower())
@@ -216,7 +243,7 @@ def retire_issuer_key(path: str | os.PathLike[str], key_id: str, now: datetime, 
 
 def _named(keys: IssuerKeys, key_id: str) -> IssuerKey:
     """Find the one key whose id begins like this."""
-    if not _BEGINNING.fullmatch(key_id):
+    if not _ID_BEGINS.fullmatch(key_id):
         raise LogError("key_unknown", f"{key_id!r:.80} names no key of an issuer; give the 64 hex digits of its id, or at least the first 8")
     found = [key for key in keys.keys if key.key_id.startswith(key_id)]
     if len(found) != 1:
@@ -229,12 +256,17 @@ def _new_key(begins: str) -> IssuerKey:
     return IssuerKey(secrets.token_bytes(_SEED_BYTES), begins)
 
 
-def _written_time(moment: datetime) -> str:
-    """Write a time as the format has it: whole seconds, rounded down."""
+def _written_end(now: datetime, overlap_s: int = 0) -> str:
+    """Write when a key ends that may have issued now, or until the overlap is over: certificates say whole seconds, so the last one counts to its end."""
+    return _written_time(now, timedelta(seconds=overlap_s + 1))
+
+
+def _written_time(moment: datetime, later: timedelta = timedelta(0)) -> str:
+    """Write a time, or a later one, as the format has it: whole seconds, rounded down."""
     if moment.tzinfo is None:
         raise ValueError("the time needs its zone")
     try:
-        written = moment.astimezone(timezone.utc).strftime(fmt.TIME)
+        written = (moment.astimezone(timezone.utc) + later).strftime(fmt.TIME)
     except OverflowError:
         written = ""
     if fmt.read_time(written) is None:
@@ -257,17 +289,24 @@ def _base64(data: bytes) -> str:
 def _read(data: bytes, path: str) -> IssuerKeys:
     try:
         given = parse(data)
-    except MalformedJson:
-        given = None
-    if _FORM.departs(given) is not None:
-        raise LogError("file_foreign", f"{path!r} is no file of issuer keys")
+    except MalformedJson as error:
+        raise _foreign(path, str(error)) from None
+    if isinstance(given, dict) and given.get("schema", _SCHEMA) != _SCHEMA:
+        raise _foreign(path, f"its schema is not {_SCHEMA}", "use the release that made it")
+    departs = departure(given, _FORM, is_secret=True)
+    if departs:
+        raise _foreign(path, departs)
     superseded = [IssuerKey(None, key["not_before"], key["not_after"], ed25519.strict_base64(key["public_key"])) for key in given["superseded"]]
     signing = IssuerKey(ed25519.strict_base64(given["signing"]["seed"]), given["signing"]["not_before"])
     keys = IssuerKeys(given["name"], (*superseded, signing))
     problem = _problem(keys)
     if problem:
-        raise LogError("file_foreign", f"{path!r} is no file of issuer keys: {problem}")
+        raise _foreign(path, problem)
     return keys
+
+
+def _foreign(path: str, why: str, advice: str = "put a good copy in its place") -> LogError:
+    return LogError("file_foreign", f"{path!r} is no file of issuer keys: {why}; {advice}")
 
 
 def _problem(keys: IssuerKeys) -> str:

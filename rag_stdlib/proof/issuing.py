@@ -115,12 +115,20 @@ class LogFile:
 
 
 class NotHeld(Failure):
-    """What was made does not hold when it is verified by the keys that it was made with; `code` is the verdict's."""
+    """What was made does not hold when it is verified by the keys that it was made with.
 
-    def __init__(self, verdict: Refuted | Unknown) -> None:
+    Attributes:
+        code: The verdict's.
+        issued_at: The time that the certificate says.
+        is_logged: Whether it was verified with a receipt.
+    """
+
+    def __init__(self, verdict: Refuted | Unknown, envelope: Mapping[str, Any]) -> None:
         """Say where and why: a `certificate_invalid`."""
         super().__init__(fail("certificate_invalid", where=f"{getattr(verdict, 'path', '') or 'the envelope'} [{verdict.code}]").error)
         self.code = verdict.code
+        self.issued_at: str = envelope["certificate"]["issued_at"]
+        self.is_logged = "receipt" in envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +185,7 @@ class Issuer:
 
         verdict = verify(to_bytes(envelope), self._trust, policy, given.query, now=at.now, nonce=given.nonce)
         if not isinstance(verdict, Verified):
-            raise NotHeld(verdict)
+            raise NotHeld(verdict, envelope)
 
 
 def _receipt(log: Logging, entry: bytes) -> str:

@@ -16,7 +16,7 @@ from rag_stdlib.errors import Failure
 from rag_stdlib.index import corpora
 from rag_stdlib.options import QueryOptions
 from rag_stdlib.proof.certificate import Item, Retrieval, SearchedIndex
-from rag_stdlib.proof.format import PROVENANCE
+from rag_stdlib.proof.provenance import fitting
 from rag_stdlib.proof.recording import recorded
 from rag_stdlib.records import Mode, RagChunkEnvelope
 from rag_stdlib.result import Err
@@ -142,11 +142,12 @@ def _item(chunk: RagChunkEnvelope) -> Item:
 
 
 def _provenance(chunk: RagChunkEnvelope) -> dict[str, Any] | None:
-    """Give the provenance of a chunk that a repository or a deposit brought in, which the document's id shows; others name their source."""
+    """Give the provenance of a chunk that a repository or a deposit brought in, which the document's id shows; others name their source.
+
+    The lines of a deposit are its caller's, and may be none that a certificate can say.
+    """
     kind = chunk.metadata.get("kind")
     if not (kind == "corpus" and chunk.doc_id.startswith(corpora.PREFIX)) and not (kind == "deposit" and chunk.doc_id.startswith(_DEPOSITS)):
         return None
-    made: dict[str, Any] = {"kind": kind, "path": chunk.source, "repo_id": None, "commit": None, "start_line": chunk.start_line, "end_line": chunk.end_line}
-    if kind == "corpus":
-        made.update({name: chunk.metadata.get(name) for name in ("repo_id", "commit")})
-    return made if PROVENANCE.departs(made) is None else None
+    of_corpus = {name: chunk.metadata.get(name) for name in ("repo_id", "commit")} if kind == "corpus" else {}
+    return fitting({"kind": kind, "path": chunk.source, "start_line": chunk.start_line, "end_line": chunk.end_line, **of_corpus})

@@ -17,6 +17,7 @@ MAX_INTEGER: Final = 2**53 - 1
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")  # an escape of half a pair: the only way that one alone comes in
 _MAX_DIGITS: Final = 16
+_GZIP: Final = b"\x1f\x8b"
 
 
 class MalformedJson(ValueError):  # noqa: N818 - a verdict on bytes
@@ -33,7 +34,8 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise MalformedJson(f"byte {error.start} is not UTF-8") from None
+        packed = ", and it begins as a file that gzip made" if data.startswith(_GZIP) else ""
+        raise MalformedJson(f"byte {error.start} is not UTF-8{packed}") from None
     if text.startswith("\ufeff"):
         raise MalformedJson("it begins with a byte order mark")
     try:
@@ -43,11 +45,20 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
-        raise MalformedJson(f"it is no JSON: {str(error).partition(':')[0]}") from None
+        raise MalformedJson(f"it is no JSON: {_words(error, text)}") from None
     _check_depth(value)
     if _SURROGATE.search(data):
         _check_texts(value)
     return value
+
+
+def _words(error: ValueError, text: str) -> str:
+    """Say what the parser of Python says, and of a text that was cut off that it ends too early."""
+    words = str(error).partition(":")[0]
+    if words.startswith("Unterminated string"):
+        return "it ends within a text"
+    is_cut = isinstance(error, json.JSONDecodeError) and 0 < len(text.rstrip()) <= error.pos
+    return f"it ends too early, {words}" if is_cut else words
 
 
 def _check_depth(value: Any) -> None:  # noqa: ANN401 - any JSON
@@ -85,7 +96,7 @@ def _fraction(written: str) -> float:
 
 
 def _no_number(_written: str) -> NoReturn:
-    raise MalformedJson("a number is none that JSON has")
+    raise MalformedJson("a number is none that JSON has (NaN, an infinity)")
 
 
 def _check_texts(value: Any) -> None:  # noqa: ANN401 - any JSON

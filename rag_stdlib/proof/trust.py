@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.forms import Form, ListOf, Members, Text, Whole, pointer
+from rag_stdlib.proof.forms import Form, ListOf, Members, Text, Whole, departure
 from rag_stdlib.proof.log.cosignatures import KINDS
 from rag_stdlib.proof.log.errors import ProofError
 from rag_stdlib.proof.log.notes import ED25519, VerifierKey
@@ -28,6 +28,7 @@ _OF_LOGS: Final[dict[str, Form]] = {
     "witnesses": ListOf(Text(1, 8_192), 1_000), "quorum": Whole(0, 1_000)}
 _FORM: Final = Members({"issuers": ListOf(_ISSUER, 10_000, 1)}, _OF_LOGS)
 _FORM_OF_LOGS: Final = Members({}, _OF_LOGS)
+_BEGINNING: Final = 12  # characters of a key, by which its reader finds it
 
 
 class TrustError(ValueError):
@@ -112,9 +113,7 @@ def pinned_logs(logs: Mapping[str, Sequence[VerifierKey]], witnesses: Sequence[V
         TrustError: as `Trust.of`.
     """
     of_logs = [key for keys in logs.values() for key in keys]
-    public = [*others, *(key.public for key in (*of_logs, *witnesses))]
-    if len(set(public)) != len(public):
-        raise TrustError("a public key is listed twice")
+    _check_once(others, (*of_logs, *witnesses))
     for key in of_logs:
         if key.kind != ED25519:
             raise TrustError(f"the key of the log {key.name!r:.100} is of kind {key.kind}; those of logs are of kind {ED25519}")
@@ -129,18 +128,30 @@ def pinned_logs(logs: Mapping[str, Sequence[VerifierKey]], witnesses: Sequence[V
         raise TrustError(error.words) from None
 
 
+def _check_once(others: Sequence[bytes], keys: Sequence[VerifierKey]) -> None:
+    """Refuse a public key that is listed twice, and say which."""
+    seen: set[bytes] = set()
+    of_others = ((public, f"{base64.b64encode(public).decode():.{_BEGINNING}}\u2026") for public in others)
+    for public, which in (*of_others, *((key.public, f"{key.name!r:.100}") for key in keys)):
+        if public in seen:
+            raise TrustError(f"a public key is listed twice: {which}")
+        seen.add(public)
+
+
 def _of_form(given: object, form: Members) -> dict[str, Any]:
-    departs = form.departs(given)
-    if departs is not None:
-        raise TrustError(f"{pointer(departs) or 'the file'} is missing, unknown or not of its form")
+    departs = departure(given, form)
+    if departs:
+        raise TrustError(departs)
     assert isinstance(given, dict)  # noqa: S101 - it has the form
     return given
 
 
 def _of_logs(given: Mapping[str, Any]) -> tuple[dict[str, list[VerifierKey]], list[VerifierKey], int]:
-    logs = {log["origin"]: list(map(_verifier, log["keys"])) for log in given.get("logs", ())}
-    if len(logs) != len(given.get("logs", ())):
-        raise TrustError("an origin is listed twice")
+    logs: dict[str, list[VerifierKey]] = {}
+    for log in given.get("logs", ()):
+        if log["origin"] in logs:
+            raise TrustError(f"an origin is listed twice: {log['origin']!r:.100}")
+        logs[log["origin"]] = list(map(_verifier, log["keys"]))
     return logs, [_verifier(text) for text in given.get("witnesses", ())], given.get("quorum", 0)
 
 
@@ -157,8 +168,3 @@ def _verifier(text: str) -> VerifierKey:
         return VerifierKey.parse(text)
     except ProofError as error:
         raise TrustError(f"{text!r:.60} is no verifier key: {error.words}") from None
-
-
-def base64_of(public: bytes) -> str:
-    """Write a public key as trust files have it."""
-    return base64.b64encode(public).decode()

@@ -15,7 +15,7 @@ from rag_stdlib.contract import nodekeys
 from rag_stdlib.contract.jcs import canonical_plain
 from rag_stdlib.proof import bodychecks
 from rag_stdlib.proof import format as fmt
-from rag_stdlib.proof.decisions import is_quotation, reason
+from rag_stdlib.proof.decisions import evidence, reason
 from rag_stdlib.proof.forms import Path, pointer
 from rag_stdlib.proof.logchecks import LogChecks
 from rag_stdlib.proof.policy import Policy
@@ -178,10 +178,9 @@ class _Run:
     def _claim(self, place: int, claim: Body, body: Body) -> ShownClaim:
         label, confidence, policy = claim["judgement"]["label"], claim["judgement"]["confidence"], self._policy
         blocked = claim["decision"]["reason"] or reason(label, confidence, len(claim["spans"]), policy.labels, policy.minimum_confidence)
-        items, text = body["retrieval"]["items"], claim["text"]
-        spans = [span for span in claim["spans"] if label != "quoted" or is_quotation(text, [span["text"]])]
+        items, spans = body["retrieval"]["items"], evidence(claim)
         sources = tuple(items[span["item"]]["source"] for span in spans)
-        return ShownClaim(place, text, label, sources, tuple(span["text"] for span in spans), blocked)
+        return ShownClaim(place, claim["text"], label, sources, tuple(span["text"] for span in spans), blocked)
 
     def _refute(self, code: str, path: Path | None) -> None:
         if path is None:

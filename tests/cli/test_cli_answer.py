@@ -146,7 +146,7 @@ class TestWithoutCertificate:
         (QUESTION, "--certificate", "c.json", *SIGNING, "--witness", "http://x", *TRUST),
         (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--witness", "http://x"), (QUESTION, "--certificate", "c.json", *SIGNING, *LOGGING, "--trust", "t"),
         (QUESTION, "--generator", "other"), (QUESTION, "--generator", "none", "--model", "m"), (QUESTION, "--label", "other"), (QUESTION, "--spans", "0"), (QUESTION, "--spans", "17"),
-        (QUESTION, "--lifetime", "1"), *((QUESTION, "--certificate", "c.json", *SIGNING, "--lifetime", days) for days in ("0", "0.000001", "-1", "366.1", "nan"))])
+        (QUESTION, "--lifetime", "1"), *((QUESTION, "--certificate", "c.json", *SIGNING, "--lifetime", days) for days in ("0", "0.000001", "-1", "366.1", "nan", "inf"))])
     def test_what_does_not_fit_together_is_usage(self, proven: Rag, folder: Path, arguments: tuple[str, ...]) -> None:
         refused = proven("answer", "notes.db", *arguments)
         assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
@@ -294,8 +294,10 @@ class TestCertificates:
     def test_witnesses_that_do_not_answer_are_told_and_the_certificate_is_there(self, proven: Rag, folder: Path) -> None:
         trusting(proven, folder, "issuer.keys", "log.keys", "witness.keys")
         told = proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING, "--witness", "http://127.0.0.1:9", *TRUST)
-        assert told.code == 0
-        assert "rag: note: not cosigned [unreachable]: the witness http://127.0.0.1:9: " in told.err
+        assert (told.code, told.out.splitlines()[0]) == (1, CLAIM)
+        assert told.err.splitlines()[-1].startswith("rag: error [quorum_missing]: 0 of 1 witness cosigned, and 'trust.json' asks for 1: ")
+        assert "http://127.0.0.1:9" in told.err
+        assert told.err.endswith("; rag log append answers.log b.json --keys log.keys --witness http://127.0.0.1:9 --trust trust.json gets a cosigned receipt later\n")
         assert proven("verify", "b.json", *TRUST, *ASKED).out.startswith("unknown [witness_quorum]: ")
 
 

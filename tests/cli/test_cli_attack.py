@@ -51,9 +51,21 @@ def test_an_issuer_who_lies_is_told_where_it_can_be_told(proven: Rag, folder: Pa
     assert proven("log", "check", "answers.log").out == f"clean: 2 entries of {ORIGIN}\n", "nothing was logged"
 
 
+@pytest.mark.parametrize("switches", [
+    ("--judge", "none"), ("--alignment", "none"), ("--claims", "whole"), ("--generator", "none"), ("--no-retrieval",), ("--label", "quoted", "--label", "entailed"), ("--label", "entailed"),
+    ("--lifetime", "0.001"), ("--minimum", "1"), ("--mode", "lexical", "--limit", "1"), ("--generator", "none", "--judge", "none", "--claims", "whole")], ids=" ".join)
+def test_it_is_clean_on_answers_that_were_made_otherwise(proven: Rag, switches: tuple[str, ...]) -> None:
+    assert proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *LOGGING, *switches).code == 0
+    told = proven("attack", "b.json", *TRUST, *ASKED, "--keys", "issuer.keys", "--json")
+    assert (told.code, [row for row in told.json if not row["ok"]]) == (0, [])
+
+
 @pytest.mark.usefixtures("by_name_only")
 def test_without_the_question_it_is_not_asked_for(proven: Rag) -> None:
-    assert proven("attack", "a.json", *TRUST).code == 0
+    told = proven("attack", "a.json", *TRUST)
+    assert (told.code, told.err) == (0, "rag: note: the question was left out; give it by --query, without which rag verify calls this certificate unknown\n")
+    Path("lax.json").write_text('{"require_query": false}')
+    assert proven("attack", "a.json", *TRUST, "--policy", "lax.json").err == ""
 
 
 @pytest.mark.usefixtures("by_name_only")
@@ -64,6 +76,23 @@ def test_with_a_mesh_node_its_key_is_needed_too(proven: Rag, folder: Path) -> No
     assert proven("attack", "n.json", *insider, "--node-key", "node.key").code == 0
     assert "was signed by a mesh node as well; give its key by --node-key" in proven("attack", "n.json", *insider).err
     assert "names no mesh node; leave --node-key out" in proven("attack", "a.json", *insider, "--node-key", "node.key").err
+    save_new_key(folder / "other.key", NodeKey.generate("pq_pure", puzzle_bits=0))
+    refused = proven("attack", "n.json", *insider, "--node-key", "other.key")
+    assert (refused.code, refused.out, refused.err) == (2, "", "rag: error: 'other.key' is not the key of the mesh node that signed the certificate; give that one\n")
+
+
+def test_what_no_parts_can_be_swapped_with_is_refused(proven: Rag, folder: Path) -> None:
+    proven("keys", "new", "press.keys", "--name", "Press")
+    proven("answer", "notes.db", QUESTION, "--certificate", "press.json", "--keys", "press.keys", *LOGGING)
+    proven("answer", "notes.db", QUESTION, "--certificate", "plain.json", *SIGNING)
+    envelope = json.loads((folder / "plain.json").read_text())
+    del envelope["certificate"]["answer"]
+    (folder / "bad.json").write_text(json.dumps(envelope))
+    for name, said in (("a.json", "is the same certificate"), ("press.json", "is by another issuer"), ("plain.json", "comes out as unknown no_receipt by itself"),
+                       ("bad.json", "is no certificate"), ("gone.json", "cannot be read")):
+        refused = proven("attack", "a.json", *TRUST, *ASKED, "--other", name)
+        assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
+        assert f"'{name}' {said}" in refused.err
 
 
 @pytest.mark.usefixtures("by_name_only")

@@ -211,7 +211,7 @@ class TestFailing:
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr(Witnesses, "cosigned", failing)
+            patch.setattr(Witnesses, "ask", failing)
             refused = proven(*ISSUE)
         assert (refused.code, refused.out) == (1, "")
         assert [line for line in refused.err.splitlines() if "lexical" not in line] == lines
@@ -222,11 +222,39 @@ class TestFailing:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Witnesses, "cosigned", pressed)
+            patch.setattr(Witnesses, "ask", pressed)
             stopped = proven(*ISSUE)
         assert (stopped.code, stopped.out) == (130, "")
         assert stopped.err.splitlines()[-1] == f"rag: stopped; {WHERE}"
         completed(proven)
+
+    @pytest.mark.parametrize("late", [False, True])
+    @pytest.mark.parametrize("at", ["first", "receipt"])
+    @pytest.mark.parametrize("logging", [(), LOGGING])
+    def test_ctrl_c_while_the_file_is_written_tells_what_is_in_it(
+            self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch, logging: tuple[str, ...], at: str, late: bool) -> None:
+        owner, name = (os, "link") if at == "first" else (Path, "replace")
+        real = getattr(owner, name)
+
+        def pressed(*given: object) -> None:
+            if late:
+                real(*given)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, pressed)
+            stopped = proven("answer", "notes.db", QUESTION, "--certificate", "b.json", *SIGNING, *logging)
+        if at == "receipt" and not logging:
+            assert stopped.code == 0
+            return
+        told = {("first", False): "rag: stopped", ("first", True): f"rag: stopped; {WHERE if logging else WHERE.partition(' without')[0]}",
+                ("receipt", False): f"rag: stopped; {WHERE}", ("receipt", True): "rag: stopped; the certificate is in 'b.json' with its receipt"}[at, late]
+        assert (stopped.code, stopped.out, stopped.err.splitlines()[-1]) == (130, "", told)
+        assert named(folder) == (["a.json"] if (at, late) == ("first", False) else ["a.json", "b.json"])
+        if at == "receipt" and late:
+            assert proven("verify", "b.json", *TRUST, *ASKED).code == 0
+        elif WHERE in told:
+            completed(proven)
 
     def test_a_receipt_that_is_not_one_of_the_certificate(self, proven: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
         real = Log.append
@@ -247,7 +275,7 @@ class TestFailing:
             patch.setattr(Path, "replace", full)
             refused = proven(*ISSUE)
         assert refused.code == 1
-        assert refused.err.splitlines()[-1] == f"rag: error: 'b.json' cannot be written: No space left on device; name another file; {WHERE}"
+        assert refused.err.splitlines()[-1] == f"rag: error: 'b.json' cannot be written again: No space left on device; {WHERE}"
         completed(proven)
 
     def test_a_disk_that_is_full_before_logs_nothing(self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +294,7 @@ class TestFailing:
             (folder / "b.json").write_text("another's")
 
         with monkeypatch.context() as patch:
-            patch.setattr(Witnesses, "cosigned", replaced)
+            patch.setattr(Witnesses, "ask", replaced)
             refused = proven(*ISSUE)
         assert (refused.code, (folder / "b.json").read_text()) == (1, "another's")
         line = refused.err.splitlines()[-1]
@@ -282,17 +310,17 @@ class TestReplaying:
         words = (*ISSUE, "--witness", "http://127.0.0.1:9", *TRUST)
         with replay.record("run.jsonl"):
             recorded = proven(*words)
-        assert recorded.code == 0
+        assert recorded.code == 1, "no witness has cosigned"
         first = (folder / "b.json").read_bytes()
         for gone in ("answers.log", "notes.db", "trust.json", "b.json"):
             (folder / gone).unlink()
         for _ in range(2):  # the second time, the file is there
             with replay.substitute("run.jsonl"):
                 again = proven(*words)
-            assert (again.code, again.out, (folder / "b.json").read_bytes()) == (0, recorded.out, first)
+            assert (again.code, again.out, again.err, (folder / "b.json").read_bytes()) == (1, recorded.out, recorded.err, first)
         assert not (folder / "answers.log").exists()
 
-    def test_of_a_run_whose_log_failed_fails_alike_and_leaves_the_same_file(self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_a_run_whose_log_failed_fails_alike_and_leaves_everything_as_it_is(self, proven: Rag, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with locked(folder / "answers.log"), in_a_hurry(monkeypatch), replay.record("run.jsonl"):
             recorded = proven(*ISSUE)
         first = (folder / "b.json").read_bytes()
@@ -300,15 +328,56 @@ class TestReplaying:
             if not there:
                 (folder / "b.json").unlink()
             with replay.substitute("run.jsonl"):
-                assert proven(*ISSUE) == recorded
-            assert ((folder / "b.json").read_bytes(), named(folder)) == (first, ["a.json", "b.json"])
-        completed(proven)
+                again = proven(*ISSUE)
+            assert (again.code, again.out) == (recorded.code, recorded.out)
+            assert again.err == recorded.err.replace(f"; {WHERE}", "")
+            assert named(folder) == (["a.json", "b.json"] if there else ["a.json"])
+            assert not there or (folder / "b.json").read_bytes() == first
+
+    @pytest.mark.parametrize("forcing", [(), ("--force",)])
+    def test_by_other_keys_of_the_log_says_what_it_needs_and_takes_nothing_away(self, proven: Rag, folder: Path, forcing: tuple[str, ...]) -> None:
+        with replay.record("run.jsonl"):
+            assert proven(*ISSUE, *forcing).code == 0
+        first = (folder / "b.json").read_bytes()
+        (old,) = (line.split()[1] for line in proven("keys", "show", "log.keys").out.splitlines() if line.startswith("key"))
+        proven("keys", "rotate", "log.keys")
+        assert proven("keys", "retire", "log.keys", old, "--compromised").code == 0
+        for there in (True, False):
+            with replay.substitute("run.jsonl"):
+                again = proven(*ISSUE, *forcing)
+            assert (again.code, again.out, named(folder)) == (1, "", ["a.json", "b.json"] if there else ["a.json"])
+            assert again.err.splitlines()[-1].startswith("rag: error [untrusted_log]: the certificate does not hold with the receipt that it was given: ")
+            assert again.err.endswith("; a replay needs the files of keys as they were at the recording\n")
+            if there:
+                assert (folder / "b.json").read_bytes() == first
+                (folder / "b.json").unlink()
+
+    def test_by_a_key_that_took_the_place_of_the_one_that_signed_says_so(self, proven: Rag, folder: Path) -> None:
+        with replay.record("run.jsonl"):
+            assert proven(*ISSUE).code == 0
+        before, first = (folder / "issuer.keys").read_bytes(), (folder / "b.json").read_bytes()
+        time.sleep(1.1)  # a key that began within the second of the run would do
+        proven("keys", "rotate", "issuer.keys")
+        told = "rag: error [key_not_valid]: the certificate that was made does not hold, and is not written: "
+        needed = "a replay needs the files of keys as they were at the recording\n"
+        for is_there in (True, False):
+            if not is_there:
+                proven("keys", "retire", "issuer.keys", json.loads(first)["certificate"]["issuer"]["key_id"], "--compromised")
+            refused = []
+            with pytest.raises(Divergence, match="rag_log_append"), replay.substitute("run.jsonl"):
+                refused.append(proven(*ISSUE))
+            assert (refused[0].code, refused[0].out, (folder / "b.json").read_bytes()) == (1, "", first)
+            assert (told in refused[0].err, refused[0].err.endswith(needed)) == (True, True)
+            assert ("; the key that signed the recorded run was superseded since, and a replay needs" in refused[0].err) is is_there
+        (folder / "issuer.keys").write_bytes(before)
+        with replay.substitute("run.jsonl"):
+            assert proven(*ISSUE).code == 0
 
     def test_of_one_that_wrote_over_a_file(self, proven: Rag, folder: Path) -> None:
         with replay.record("run.jsonl"):
             recorded = proven(*ISSUE, "--force")
         first = (folder / "b.json").read_bytes()
-        (folder / "b.json").write_text("another's")
+        (folder / "b.json").write_text('{"certificate": "another one"}')
         with replay.substitute("run.jsonl"):
             assert proven(*ISSUE, "--force") == recorded
         assert (folder / "b.json").read_bytes() == first

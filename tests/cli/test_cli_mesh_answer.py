@@ -93,6 +93,7 @@ def test_shards_that_were_not_asked_are_certified_with_the_reason(asking: Rag, f
     retrieval = certificate(folder)["retrieval"]
     assert [index["node_id"] for index in retrieval["indexes"]] == [mesh.id("b")]
     assert retrieval["not_asked"] == [{"node_id": mesh.id("a"), "reason": "topics_absent"}]
+    assert retrieval["topics"] == ["fish"]
     none = asking("mesh", "answer", QUESTION, "--topic", "space", *LONG)
     assert (none.code, none.out, none.err) == (0, "", "rag: note: no answer: nothing was retrieved\n")
 

@@ -156,6 +156,19 @@ def test_a_document_that_says_it_is_of_a_corpus_is_not_believed() -> None:
     assert {item.doc_id: item.provenance for item in found.items}["lying"] is None
 
 
+@pytest.mark.parametrize(("lines", "certified"), [
+    (((0, 3), (24, 4)), True), (((0, 10), (24, 3)), False), (((24, 3),), True), ((), True), (((0, 2**53),), False)])
+def test_a_deposit_whose_lines_no_certificate_can_say_is_certified_without_its_provenance(lines: tuple[tuple[int, int], ...], certified: bool) -> None:
+    text = "Refunds are paid within\nten days of the return.\n"
+    deposit = SourceDocument("deposit:1", "d.md", text, lines=lines, metadata={"kind": "deposit"})
+    assert isinstance(rag_ingest_document("d.db", deposit, 200), Ok)
+    envelope = answer(QUESTION, lambda question: retrieve("d.db", question, 5), offline(), Issuer(KEYS))
+    assert [claim.blocked for claim in judged(envelope).claims] == [None]
+    (provenance,) = (item["provenance"] for item in envelope["certificate"]["retrieval"]["items"])
+    assert (provenance is not None) is certified
+    assert provenance is None or (provenance["kind"], provenance["path"], provenance["commit"]) == ("deposit", "d.md", None)
+
+
 def test_what_was_cut_off_at_the_ends_of_a_chunk_is_no_evidence() -> None:
     item = Item("d:1", "d", "d.md", 100, 157, "40 MB are needed. Refunds are paid within ten days. Goods cost", 1.0)
     found = Retrieval("lexical", 5, (replace(item, end=100 + len(item.text)),), (SearchedIndex(None),))

@@ -146,6 +146,14 @@ def test_a_node_stands_at_one_place() -> None:
     assert first(body((NODES[0], SearchedIndex("f" * 64)))) == ("retrieval", "/retrieval/indexes/1/node_id")
 
 
+@pytest.mark.parametrize(("path", "new"), [
+    (("retrieval", "limit"), 11), (("retrieval", "mode"), "vector"), (("retrieval", "merged_by"), "rank"), (("retrieval", "topics"), ["law"]),
+    (("generator", "model"), "another"), (("judge", "version"), "2"), (("methods", "alignment"), "embedder"), (("policy", "minimum_confidence"), "0.100000")])
+def test_answers_that_were_made_in_other_ways_have_other_setups(path: Step, new: Any) -> None:
+    assert fmt.answer_setup(edited(certified.body(), path, new)) != fmt.answer_setup(certified.body())
+    assert fmt.answer_setup(edited(certified.body(), ("answer", "text"), "another")) == fmt.answer_setup(certified.body())
+
+
 def test_a_state_that_is_not_known_is_no_other_s() -> None:
     """So no two answers over it are two answers over one state."""
     def state(content: str | None, salt: str) -> Any:

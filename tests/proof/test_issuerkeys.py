@@ -6,10 +6,11 @@ import base64
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import certified
 import pytest
 from issuer_files import NOW, public, refused, superseded, written
 
-from rag_stdlib.proof.certificate import LIFETIME_S
+from rag_stdlib.proof.certificate import LIFETIME_S, make_body, sign
 from rag_stdlib.proof.issuerkeys import (
     OVERLAP_S,
     load_issuer_keys,
@@ -18,7 +19,9 @@ from rag_stdlib.proof.issuerkeys import (
     rotate_issuer_keys,
 )
 from rag_stdlib.proof.log.errors import LogError
+from rag_stdlib.proof.policy import Policy
 from rag_stdlib.proof.trust import Trust
+from rag_stdlib.proof.verify import verify
 
 
 def test_a_new_file_holds_one_key_that_its_owner_alone_may_read(tmp_path: Path) -> None:
@@ -40,10 +43,10 @@ def test_rotating_adds_a_key_and_the_old_one_is_believed_for_the_overlap(tmp_pat
     second = rotate_issuer_keys(tmp_path / "keys", later, overlap_s=3_600)
     assert load_issuer_keys(tmp_path / "keys") == second
     assert [key.key_id for key in second.keys] == [first.signing.key_id, second.signing.key_id]
-    assert (second.keys[0].not_after, second.signing.not_before) == ("2026-12-31T13:00:00Z", "2026-12-31T12:00:00Z")
+    assert (second.keys[0].not_after, second.signing.not_before) == ("2026-12-31T13:00:01Z", "2026-12-31T12:00:00Z")
     trust = Trust.from_json({"issuers": second.trusted()})
     old, new = trust.issuers[first.signing.key_id], trust.issuers[second.signing.key_id]
-    assert [old.is_valid(at) for at in ("2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-31T12:59:59Z", "2026-12-31T13:00:00Z")] == [False, True, True, False]
+    assert [old.is_valid(at) for at in ("2026-12-01T11:59:59Z", "2026-12-01T12:00:00Z", "2026-12-31T13:00:00Z", "2026-12-31T13:00:01Z")] == [False, True, True, False]
     assert [new.is_valid(at) for at in ("2026-12-31T11:59:59Z", "2026-12-31T12:00:00Z", "2999-01-01T00:00:00Z")] == [False, True, True]
 
 
@@ -65,14 +68,22 @@ def test_the_secret_of_a_superseded_key_is_gone(tmp_path: Path) -> None:
 def test_without_another_word_an_old_key_is_believed_for_as_long_as_certificates_last(tmp_path: Path) -> None:
     new_issuer_keys(tmp_path / "keys", "acme", NOW)
     assert OVERLAP_S == LIFETIME_S == 90 * 86_400
-    assert rotate_issuer_keys(tmp_path / "keys", NOW).keys[0].not_after == "2027-03-01T12:00:00Z"
+    assert rotate_issuer_keys(tmp_path / "keys", NOW).keys[0].not_after == "2027-03-01T12:00:01Z"
 
 
-def test_what_was_issued_within_the_second_of_a_rotation_is_believed(tmp_path: Path) -> None:
-    new_issuer_keys(tmp_path / "keys", "acme", NOW)
-    keys = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(milliseconds=700), overlap_s=0)
+@pytest.mark.parametrize("milliseconds", [0, 1, 200, 700, 999])
+@pytest.mark.parametrize("retired", [False, True])
+def test_what_was_issued_within_the_second_in_which_a_key_ends_is_believed(tmp_path: Path, milliseconds: int, retired: bool) -> None:
+    now = NOW + timedelta(milliseconds=milliseconds)
+    old = new_issuer_keys(tmp_path / "keys", "acme", NOW).signing
+    keys = rotate_issuer_keys(tmp_path / "keys", now, overlap_s=3_600 if retired else 0)
+    if retired:
+        keys = retire_issuer_key(tmp_path / "keys", old.key_id, now)
     assert (keys.keys[0].not_after, keys.signing.not_before) == ("2026-12-01T12:00:01Z", "2026-12-01T12:00:00Z")
-    assert Trust.from_json({"issuers": keys.trusted()}).issuers[keys.keys[0].key_id].is_valid("2026-12-01T12:00:00Z")
+    envelope = sign(make_body(certified.draft(), "acme", old.public, now=now, salt=certified.SALT), old.private)
+    trust = Trust.from_json({"issuers": keys.trusted()})
+    verdict = verify(certified.as_bytes(envelope), trust, Policy(require_log=False), certified.QUESTION, now=now)
+    assert verdict, getattr(verdict, "code", "")
 
 
 def test_a_signature_by_the_key_of_the_file_is_one_by_its_public_half(tmp_path: Path) -> None:
@@ -140,16 +151,16 @@ class TestRetirement:
         before = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=1))
         after = retire_issuer_key(tmp_path / "keys", before.keys[0].key_id, NOW + timedelta(days=2))
         assert after == load_issuer_keys(tmp_path / "keys")
-        assert (after.keys[0].not_after, after.keys[0].public, after.signing) == ("2026-12-03T12:00:00Z", before.keys[0].public, before.signing)
+        assert (after.keys[0].not_after, after.keys[0].public, after.signing) == ("2026-12-03T12:00:01Z", before.keys[0].public, before.signing)
 
     def test_a_key_that_ended_stays_as_it_is(self, tmp_path: Path) -> None:
         path = written(tmp_path / "keys", superseded(1))
         before, (old, _) = path.read_bytes(), load_issuer_keys(path).keys
-        for now in (NOW, NOW + timedelta(days=900)):
+        for now in (NOW - timedelta(seconds=1), NOW, NOW + timedelta(days=900)):
             assert refused(lambda now=now: retire_issuer_key(path, old.key_id, now)) == (  # type: ignore[misc]
                 f"key_unknown: the key {old.key_id} of acme ended at 2026-12-01T12:00:00Z; it is left as it is")
         assert path.read_bytes() == before
-        assert retire_issuer_key(path, old.key_id, NOW - timedelta(seconds=1)).keys[0].not_after == "2026-12-01T11:59:59Z"
+        assert retire_issuer_key(path, old.key_id, NOW - timedelta(seconds=2)).keys[0].not_after == "2026-12-01T11:59:59Z"
 
     def test_with_a_clock_that_was_set_back_it_ends_where_it_began(self, tmp_path: Path) -> None:
         path = written(tmp_path / "keys", superseded(1))
@@ -188,7 +199,7 @@ class TestRetirement:
         assert first.key_id[:8] == second.key_id[:8]
         assert refused(lambda: retire_issuer_key(path, first.key_id[:8], NOW)) == (
             f"key_unknown: 2 keys of acme have an id that begins with {first.key_id[:8]}; give more of it")
-        assert retire_issuer_key(path, first.key_id[:9], NOW).keys[0].not_after == "2026-12-01T12:00:00Z"
+        assert retire_issuer_key(path, first.key_id[:9], NOW).keys[0].not_after == "2026-12-01T12:00:01Z"
 
     @pytest.mark.parametrize("key_id", ["", "0", "0123456", "0" * 65, "g" * 8, "01234567\n", "\u0661" * 8, "\ud800" * 8, "x" * 10_000])
     def test_what_is_no_id_names_no_key(self, tmp_path: Path, key_id: str) -> None:

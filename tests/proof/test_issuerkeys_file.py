@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,33 @@ def test_a_file_does_not_grow_for_ever(tmp_path: Path) -> None:
         rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=64))
 
 
-def test_keys_whose_certificates_have_all_expired_are_taken_out(tmp_path: Path) -> None:
-    first = new_issuer_keys(tmp_path / "keys", "acme", NOW).signing.key_id
-    second = rotate_issuer_keys(tmp_path / "keys", NOW + timedelta(days=1), 0).signing.key_id
-    until = NOW + timedelta(days=1, seconds=LONGEST_S)  # the first key ended within the second, and is believed to its end
-    assert [key.key_id for key in rotate_issuer_keys(tmp_path / "keys", until - timedelta(seconds=1)).keys[:2]] == [first, second]
-    assert [key.key_id for key in rotate_issuer_keys(tmp_path / "keys", until + timedelta(seconds=1)).keys[:1]] == [second]
+def test_of_a_full_file_the_oldest_key_is_taken_out_whose_certificates_have_all_expired(tmp_path: Path) -> None:
+    dated = [superseded(number, "2025-01-01T00:00:00Z", f"2025-{2 if number % 2 else 3:02}-01T00:00:00Z") for number in range(1, 64)]
+    path = written(tmp_path / "keys", *dated)
+    over = datetime(2025, 2, 1, tzinfo=timezone.utc) + timedelta(seconds=LONGEST_S)
+    assert over < NOW
+    first, second, third, *_ = load_issuer_keys(path).keys
+    keys = rotate_issuer_keys(path, NOW).keys
+    assert (len(keys), keys[:2]) == (64, (second, third))
+    assert rotate_issuer_keys(path, NOW + timedelta(seconds=1)).keys[:1] == (third,)
+    assert load_issuer_keys(path).keys[0] == third
+    assert first not in keys
+
+
+def test_a_key_in_a_full_file_is_kept_as_long_as_a_certificate_by_it_may_be_good(tmp_path: Path) -> None:
+    path = written(tmp_path / "keys", *(superseded(number) for number in range(1, 64)))
+    until = NOW + timedelta(seconds=LONGEST_S)  # when its last certificate expires
+    for now in (NOW, until - timedelta(seconds=1)):
+        assert refused(lambda now=now: rotate_issuer_keys(path, now)).startswith("disk_full: ")  # type: ignore[misc]
+    before = load_issuer_keys(path).keys
+    assert rotate_issuer_keys(path, until).keys[:-2] == before[1:-1]
+
+
+def test_a_clock_that_is_years_ahead_for_once_takes_no_key_out_of_a_file_with_room(tmp_path: Path) -> None:
+    path = written(tmp_path / "keys", *(superseded(number) for number in range(1, 62)))
+    before = load_issuer_keys(path).keys
+    assert rotate_issuer_keys(path, NOW + timedelta(days=4_000)).keys[:-2] == before[:-1]
+    assert [key.public for key in load_issuer_keys(path).keys[:-1]] == [key.public for key in before]
 
 
 DYING = """

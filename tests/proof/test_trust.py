@@ -10,9 +10,9 @@ import pytest
 from logged import LOG, ORIGIN, OTHER_LOG, PQ_WITNESS, WITNESS, trust
 
 from rag_stdlib.proof.policy import Policy
-from rag_stdlib.proof.trust import Issuer, Trust, TrustError, base64_of, logs_from_json
+from rag_stdlib.proof.trust import Issuer, Trust, TrustError, logs_from_json
 
-PUBLIC = base64_of(certified.PUBLIC)
+PUBLIC = base64.b64encode(certified.PUBLIC).decode()
 
 
 def given(**changes: Any) -> dict[str, Any]:
@@ -39,11 +39,13 @@ SMALL = [bytes([1]) + bytes(31), bytes(32), b"\xec" + b"\xff" * 30 + b"\x7f", b"
     ({"issuers": [{"name": "acme", "public_key": PUBLIC}] * 2}, "twice"), ({"issuers": [{"name": "a", "public_key": PUBLIC}, {"name": "b", "public_key": PUBLIC}]}, "twice"),
     ({"issuers": [{"name": "acme", "public_key": PUBLIC + "\n"}]}, "base64"), ({"issuers": [{"name": "acme", "public_key": "AAAA"}]}, "32 bytes"),
     *(({"issuers": [{"name": "acme", "public_key": base64.b64encode(key).decode()}]}, "order|canonical|point") for key in SMALL),
-    ({"issuers": [{"name": "acme", "public_key": PUBLIC, "kid": 1}]}, "/issuers/0 is"), ({"issuers": [{"name": "acme", "public_key": PUBLIC, "not_before": "soon"}]}, "not_before"),
+    ({"issuers": [{"name": "acme", "public_key": PUBLIC, "kid": 1}]}, "/issuers/0 has an unknown member, 'kid'"), ({"issuers": [{"name": "acme", "public_key": PUBLIC, "not_before": "soon"}]}, "not_before"),
     ({"logs": [{"origin": ORIGIN, "keys": []}]}, "/logs/0/keys"), ({"logs": [{"origin": ORIGIN, "keys": ["nonsense"]}]}, "no verifier key"),
     ({"logs": [{"origin": ORIGIN, "keys": [LOG.verifier.text()] * 2}]}, "twice"), ({"logs": [{"origin": ORIGIN, "keys": [WITNESS.verifier.text()]}], "witnesses": None, "quorum": 0}, "kind 4"),
     ({"logs": None, "witnesses": [LOG.verifier.text()], "quorum": 0}, "kind 1"), ({"witnesses": [WITNESS.verifier.text()] * 2}, "twice"), ({"quorum": 3}, "quorum"), ({"quorum": -1}, "/quorum"),
-    ({"logs": None, "witnesses": None, "quorum": 1}, "quorum"), ({"unknown": 1}, "the file is"),
+    ({"logs": None, "witnesses": None, "quorum": 1}, "quorum"), ({"\x1b\u202e" + "u" * 90: 1}, r"the file has an unknown member, '\\x1b\\u202eu{40,50}$"),
+    ({"issuers": {}}, "/issuers is no list"), ({"issuers": [[]]}, "/issuers/0 is no object"), ({"issuers": [{"name": 1, "public_key": PUBLIC}]}, "/issuers/0/name is no text"),
+    ({"issuers": []}, "/issuers is no list of 1 to 10,000 parts"), ({"logs": [{"origin": ORIGIN}]}, "/logs/0/keys is missing"), ({"quorum": "2"}, "/quorum is not of its form"),
 ])
 def test_what_cannot_be_trusted_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(TrustError, match=words):
@@ -59,12 +61,23 @@ def test_trust_is_an_object(value: Any) -> None:
 def test_logs_alone_are_read_without_issuers() -> None:
     assert logs_from_json(given(issuers=None)) == trust().logs == logs_from_json(given())
     assert logs_from_json({}) == {}
-    for changes, words in (({"issuers": []}, "/issuers"), ({"issuers": None, "quorum": 3}, "quorum"), ({"issuers": None, "unknown": 1}, "the file is"),
+    for changes, words in (({"issuers": []}, "/issuers"), ({"issuers": None, "quorum": 3}, "quorum"), ({"issuers": None, "unknown": 1}, "the file has"),
                            ({"issuers": None, "logs": [{"origin": "x", "keys": [LOG.verifier.text()]}] * 2}, "twice")):
         with pytest.raises(TrustError, match=words):
             logs_from_json(given(**changes))
     with pytest.raises(TrustError, match="the file"):
         logs_from_json([])
+
+
+@pytest.mark.parametrize(("changes", "which"), [
+    ({"issuers": [{"name": "a", "public_key": PUBLIC}, {"name": "b", "public_key": PUBLIC}]}, f"a public key is listed twice: {PUBLIC[:12]}\u2026"),
+    ({"witnesses": [WITNESS.verifier.text()] * 2}, f"a public key is listed twice: {WITNESS.verifier.name!r}"),
+    ({"logs": [{"origin": ORIGIN, "keys": [LOG.verifier.text()]}, {"origin": ORIGIN, "keys": [OTHER_LOG.verifier.text()]}]}, f"an origin is listed twice: {ORIGIN!r}"),
+])
+def test_what_is_listed_twice_is_said(changes: dict[str, Any], which: str) -> None:
+    with pytest.raises(TrustError) as caught:
+        Trust.from_json(given(**changes))
+    assert str(caught.value) == which
 
 
 def test_nobody_is_trusted_by_default() -> None:

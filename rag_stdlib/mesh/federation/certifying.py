@@ -17,9 +17,9 @@ from rag_stdlib.mesh.federation.judging import Answered
 from rag_stdlib.mesh.federation.payloads import Embedding, Hit
 from rag_stdlib.mesh.federation.query import TOP_K, FederatedAnswer
 from rag_stdlib.mesh.federation.searching import search
-from rag_stdlib.proof.certificate import Item, Retrieval, SearchedIndex
-from rag_stdlib.proof.format import PROVENANCE
+from rag_stdlib.proof.certificate import MOST_SCORE, Item, Retrieval, SearchedIndex
 from rag_stdlib.proof.forms import Members, Text, Whole
+from rag_stdlib.proof.provenance import fitting
 from rag_stdlib.proof.recording import recorded
 from rag_stdlib.records import Mode
 
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from rag_stdlib.proof.pipeline import Retrieve
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
-_PARTS: Final = ("kind", "path", "repo_id", "commit", "start_line", "end_line")
 _SHARD_CHARS: Final = 200
 _REASON_CHARS: Final = 100
-_MOST_SCORE: Final = 1e9
 _PLACED: Final = Members({"id": Text(1, 4_096), "doc_id": Text(1, 4_096), "source_path": Text(0, 4_096), "content": Text(), "start_char": Whole(), "end_char": Whole()})
 
 
@@ -76,10 +74,11 @@ async def certified_search(federation: Federation, text: str, *, mode: Mode, vec
         CallError: As `search`.
     """
     found = await search(federation, text, mode=mode, vector=vector, topics=topics, top_k=top_k, timeout_ms=timeout_ms)
-    return retrieval_of(found, mode=mode, limit=top_k, embedding=federation.place.settings.embedding)
+    named = (topics,) if isinstance(topics, str) else topics
+    return retrieval_of(found, mode=mode, limit=top_k, embedding=federation.place.settings.embedding, topics=named)
 
 
-def retrieval_of(answer: FederatedAnswer, *, mode: Mode, limit: int, embedding: Embedding) -> Retrieval:
+def retrieval_of(answer: FederatedAnswer, *, mode: Mode, limit: int, embedding: Embedding, topics: Sequence[str] = ()) -> Retrieval:
     """Give what is certified of an answer of shards.
 
     Hits that do not say where in which document they stand, as those of peers of another make, are no evidence and are left out, and so is what
@@ -90,12 +89,13 @@ def retrieval_of(answer: FederatedAnswer, *, mode: Mode, limit: int, embedding: 
         mode: How it searched.
         limit: How many hits it was asked for.
         embedding: What the vectors are of.
+        topics: Which it asked for.
     """
     places = {answered.node: place for place, answered in enumerate(answer.answered)}
     return Retrieval(
         mode, limit, tuple(_items(answer.hits[:limit], places)), tuple(map(_index, answer.answered)),
         None if mode == "lexical" else (embedding.model, embedding.dim), None, answer.merged_by,
-        tuple((failed.node, _reason(failed.reason.name)) for failed in answer.failed), tuple((passed.node, passed.reason) for passed in answer.not_asked))
+        tuple((failed.node, _reason(failed.reason.name)) for failed in answer.failed), tuple((passed.node, passed.reason) for passed in answer.not_asked), tuple(topics))
 
 
 def _index(answered: Answered) -> SearchedIndex:
@@ -120,22 +120,12 @@ def _items(hits: Iterable[Hit], places: Mapping[str, int]) -> Iterator[Item]:
 
 def _item(hit: Hit, places: Mapping[str, int]) -> Item | None:
     placed = {name: hit.get(name) for name in _PLACED.always}
-    if _PLACED.departs(placed) is not None or not abs(hit["score"]) < _MOST_SCORE:
+    if _PLACED.departs(placed) is not None or not abs(hit["score"]) < MOST_SCORE:
         return None
     text, start, end = hit["content"], hit["start_char"], hit["end_char"]
     if end - start != len(text):
         return None
-    return Item(hit["id"], hit["doc_id"], hit["source_path"], start, end, text, float(hit["score"]), places[hit["node_id"]], _provenance(hit.get("provenance")))
-
-
-def _provenance(given: Any) -> dict[str, Any] | None:  # noqa: ANN401 - whatever a shard sent
-    made = {name: given.get(name) for name in _PARTS} if isinstance(given, Mapping) else None
-    if made is None or PROVENANCE.departs(made) is not None:
-        return None
-    first, last = made["start_line"], made["end_line"]
-    if (first is None) != (last is None) or (first is not None and first > last):
-        return None
-    return made
+    return Item(hit["id"], hit["doc_id"], hit["source_path"], start, end, text, float(hit["score"]), places[hit["node_id"]], fitting(hit.get("provenance")))
 
 
 def _told(ask: Callable[[str], Retrieval], question: str) -> dict[str, Any]:
@@ -153,4 +143,4 @@ def _read(told: Mapping[str, Any]) -> Retrieval:
     pairs = {name: tuple((node, reason) for node, reason in told[name]) for name in ("failed", "not_asked")}
     items, indexes = (tuple(kind(**each) for each in told[name]) for name, kind in (("items", Item), ("indexes", SearchedIndex)))
     embedder = None if told["embedder"] is None else tuple(told["embedder"])
-    return Retrieval(**{**told, **pairs, "items": items, "indexes": indexes, "embedder": embedder})
+    return Retrieval(**{**told, **pairs, "items": items, "indexes": indexes, "embedder": embedder, "topics": tuple(told["topics"])})

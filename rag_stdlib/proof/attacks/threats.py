@@ -104,7 +104,7 @@ def _all_shown(label: str) -> Change:
         hidden = [claim for claim in body["claims"] if claim["spans"] and not claim["decision"]["shown"]]
         if not hidden or label not in body["policy"]["labels"] or body["policy"]["minimum_confidence"] > _SURE:
             raise Unsuited
-        if label == "quoted" and all(map(_is_quoted, hidden)):
+        if all(map(_is_quoted, hidden)) if label == "quoted" else body["judge"]["name"] == "none":  # no judge would have found it
             raise Unsuited
         for claim in hidden:
             claim["judgement"].update(label=label, confidence=_SURE)

@@ -221,7 +221,7 @@ class Database:
         if (application, version) == (self._kind.application_id, self._kind.version):
             return True
         if application == self._kind.application_id:
-            raise LogError("file_foreign", f"the {self._kind.what} {self.path!r} has version {version}; known is {self._kind.version}")
+            raise LogError("file_foreign", f"the {self._kind.what} {self.path!r} was made by another release: it is of version {version}, and {self._kind.version} is known here; go on with that release, or make a new one")
         if application or version or connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             raise LogError("file_foreign", f"{self.path!r} is no {self._kind.what}, but another program's database")
         return False

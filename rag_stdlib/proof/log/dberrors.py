@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -22,6 +23,11 @@ _OF_FILES: Final = {
     "path_folder_missing": "missing", "root_unusable": "missing", "path_symlink": "file_unsafe", "path_special": "file_unsafe",
     "path_hard_link": "file_unsafe", "not_an_index": "file_unsafe", "index_readonly": "readonly", "busy": "busy",
 }
+_NO_ROOM: Final = (apsw.SQLITE_IOERR_SHMSIZE,)  # where a full disk is told as a failure to read or write
+_AFTER_DAMAGE: Final[Mapping[str, str]] = {
+    "log": "nothing more may be signed over it, and a copy that is put back is a fork: keep the newest copy for reading, and begin a new log under a new name",
+    "witness": "a witness without its state is a new one, which needs a new name and new keys",
+}
 
 
 @contextmanager
@@ -30,15 +36,30 @@ def told(what: str, path: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        code = next((code for kind, code in _OF_SQLITE if isinstance(error, kind)), "file_io")
-        waited = f" for {seconds:g} s" if code == "busy" else ""
-        name = apsw.mapping_extended_result_codes.get(getattr(error, "extendedresult", 0), "")
-        raise LogError(code, f"the {what} {path!r}{waited}: {' '.join(str(error).split())} {name}".rstrip()) from error
+        raise _of_sqlite(error, what, path, seconds) from error
     except Failure as failure:
-        code = _OF_FILES.get(failure.error.code, "file_io")
+        code, folder = _OF_FILES.get(failure.error.code, "file_io"), os.path.dirname(path)  # noqa: PTH120 - it keeps the operator's links
+        if code == "missing" and not os.path.isdir(folder):  # noqa: PTH112 - the same
+            raise LogError(code, f"there is no folder {folder!r} for the {what} {path!r}; make it, or name another one") from None
         raise LogError(code, f"the {what} {path!r} cannot be used: {failure.error}") from None
+    except LogError as error:
+        if error.code != "damaged" or what not in _AFTER_DAMAGE or _AFTER_DAMAGE[what] in error.words:
+            raise
+        raise type(error)(error.code, f"{error.words}; {_AFTER_DAMAGE[what]}") from None
     except OSError as error:
         raise os_refusal(path, error) from None
+
+
+def _of_sqlite(error: apsw.Error, what: str, path: str, seconds: float) -> LogError:
+    """Say in our words what SQLite refused, with its own ones only where we know no better."""
+    number = getattr(error, "extendedresult", 0)
+    code = "disk_full" if number in _NO_ROOM else next((code for kind, code in _OF_SQLITE if isinstance(error, kind)), "file_io")
+    if code == "busy":
+        return LogError(code, f"the {what} {path!r} was in use by another process for {seconds:g} s; try again later")
+    if code == "disk_full":
+        return LogError(code, f"there is no room left on the disk of the {what} {path!r}, and nothing was changed; make room there, and try again")
+    words = f"the {what} {path!r} failed: {' '.join(str(error).split())} {apsw.mapping_extended_result_codes.get(number, '')}".rstrip()
+    return LogError(code, f"{words}; {_AFTER_DAMAGE[what]}" if code == "damaged" and what in _AFTER_DAMAGE else words)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ CODES: Final[dict[str, str]] = {
     "missing": "There is no such file.",
     "exists": "There is such a file already; it is left as it is.",
     "file_unsafe": "Others may use the file, or it is no regular file with one name.",
-    "file_foreign": "The file is no file of this kind, or of a later release.",
+    "file_foreign": "The file is no file of this kind, or one of another release.",
     "file_moved": "The name stands for another file than the one that is open.",
     "file_io": "The operating system failed below the file.",
     "damaged": "The file contradicts itself; nothing is signed over it.",

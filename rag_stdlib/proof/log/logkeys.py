@@ -14,8 +14,11 @@ whose secret others have is compromised: clients are told of it no more. Its pub
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import secrets
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +35,8 @@ _FIRST: Final = "rag-stdlib/log-keys/v1"
 _MAX_KEYS: Final = 64
 _MAX_BYTES: Final = 262_144
 _SEED_BYTES: Final = 32
+_BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*rag-stdlib/log-keys/")
+_LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,35 @@ def load_keys(path: str | os.PathLike[str]) -> LogKeys:
     Raises:
         LogError: ``missing``, ``file_unsafe``, ``file_io``; ``file_foreign`` where it is no such file.
     """
+    _check_kind(path)
     return _read(read_private(path, _MAX_BYTES), os.fspath(path))
+
+
+def may_begin_as(path: str | os.PathLike[str], beginning: re.Pattern[bytes]) -> bool:
+    """Tell whether a file begins like this, whoever may use it; of what cannot be read, or is no regular file, nothing is known, so it may.
+
+    The rights on a file are complained of after that: to take them from a file that holds no keys would only harm those who share it.
+    """
+    try:
+        handle = os.open(path, _LOOK)
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return True
+    try:
+        return not stat.S_ISREG(os.fstat(handle).st_mode) or beginning.match(os.read(handle, _MAX_BYTES)) is not None
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def may_hold_log_keys(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as one of these, so that what is wrong with it is worth telling."""
+    return may_begin_as(path, _BEGINNING)
+
+
+def _check_kind(path: str | os.PathLike[str]) -> None:
+    if not may_hold_log_keys(path):
+        raise LogError("file_foreign", f"{os.fspath(path)!r} is no file of log keys")
 
 
 def rotate(path: str | os.PathLike[str]) -> LogKeys:
@@ -102,6 +135,7 @@ def rotate(path: str | os.PathLike[str]) -> LogKeys:
         LogError: As `load_keys`; ``disk_full``, ``readonly``.
         ProofError: ``keys_unfit``: the file holds 64 keys already.
     """
+    _check_kind(path)
     with changing(path, _MAX_BYTES) as exchange:
         keys = _read(exchange.data, os.fspath(path))
         kinds = dict.fromkeys(signer.kind for signer in keys.signers)
@@ -111,7 +145,7 @@ def rotate(path: str | os.PathLike[str]) -> LogKeys:
 
 
 def retire(path: str | os.PathLike[str], key_id: str, *, compromised: bool = False) -> LogKeys:
-    """End the use of a key, named by its id in eight hex digits, and forget its secret; another key of its kind must go on.
+    """End the use of a key, named by its id in eight hex digits, and forget its secret; a newer key of its kind must go on.
 
     Args:
         path: The file.
@@ -119,19 +153,25 @@ def retire(path: str | os.PathLike[str], key_id: str, *, compromised: bool = Fal
         compromised: Others have the secret, or had it: `LogKeys.trusted` names the key no more. It may be one that was retired before.
 
     Raises:
-        LogError: As `rotate`; ``key_unknown`` where no key that signs has this id, nor one that is retired and now compromised, or it is the last of its kind.
+        LogError: As `rotate`; ``key_unknown`` where no key that signs has this id, nor one that is retired and now compromised, or it is the last of its kind,
+            or the newest, which has not to go on where it is compromised.
     """
+    _check_kind(path)
     with changing(path, _MAX_BYTES) as exchange:
         keys = _read(exchange.data, os.fspath(path))
         ending = [signer for signer in keys.signers if signer.verifier.key_id.hex() == key_id.lower()]
         retired = [key for key in keys.retired if key.key_id.hex() == key_id.lower()]
         stay = tuple(signer for signer in keys.signers if signer not in ending)
+        if key_id.lower() in (key.key_id.hex() for key in keys.compromised):
+            raise LogError("key_unknown", f"the key {key_id} of {keys.name} is compromised already; it is left as it is")
         if not ending and not retired:
             raise LogError("key_unknown", f"{keys.name} has no key with the id {key_id}; name one of those in its file")
         if not ending and not compromised:
             raise LogError("key_unknown", f"the key {key_id} of {keys.name} is retired already; it is left as it is")
         if any(one.kind not in {signer.kind for signer in stay} for one in ending):
             raise LogError("key_unknown", f"the key {key_id} is the last of its kind that signs for {keys.name}; rotate first")
+        if not compromised and any(one == next(signer for signer in reversed(keys.signers) if signer.kind == one.kind) for one in ending):
+            raise LogError("key_unknown", f"the key {key_id} of {keys.name} is the newest; retire an older one, or give --compromised")
         ended = tuple(signer.verifier for signer in ending)
         if compromised:
             keys = LogKeys(keys.name, stay, tuple(key for key in keys.retired if key not in retired), (*keys.compromised, *retired, *ended))
@@ -155,6 +195,8 @@ def _written(keys: LogKeys) -> bytes:
 
 def _read(data: bytes, path: str) -> LogKeys:
     try:
+        if data.startswith(codecs.BOM_UTF8):
+            raise ProofError("key_malformed", "it begins with a byte order mark")
         first, *lines, last = data.decode().split("\n")
         if (first, last) != (_FIRST, "") or not 0 < len(lines) <= _MAX_KEYS:
             raise ProofError("key_malformed", f"it is not {_FIRST} and up to {_MAX_KEYS} lines")
@@ -165,7 +207,7 @@ def _read(data: bytes, path: str) -> LogKeys:
             raise ProofError("key_malformed", "a line is of no key, or the lines stand in another order")
     except (ValueError, IndexError) as error:
         words = error.words if isinstance(error, ProofError) else "it is no text of keys"
-        raise LogError("file_foreign", f"{path!r} is no file of log keys: {words}") from None
+        raise LogError("file_foreign", f"{path!r} is no file of log keys: {words}; put a good copy in its place") from None
     return keys
 
 

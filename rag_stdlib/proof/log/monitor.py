@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import apsw
 
 from rag_stdlib.index.connect import Synchronous
+from rag_stdlib.proof.log.answers import ANSWERS, Conflict, Issuers, note_answer
 from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, Kind, only_row
 from rag_stdlib.proof.log.errors import LogError
@@ -25,18 +26,16 @@ from rag_stdlib.proof.log.frontier import Frontier
 from rag_stdlib.proof.log.merkle import EMPTY_ROOT, HASH_BYTES, Compared, compare, leaf_hash
 from rag_stdlib.proof.log.notes import Note
 from rag_stdlib.proof.log.pinned import PinnedLog
-from rag_stdlib.proof.log.sightings import read_sighting
+from rag_stdlib.proof.log.sightings import Sighting, read_sighting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _AT_ONCE: Final = 1_024
-_STATE: Final = Kind("monitor", 0x72616C6D, 1, (  # "ralm"
+_STATE: Final = Kind("monitor", 0x72616C6D, 2, (  # "ralm"
     "CREATE TABLE monitor_state(id INTEGER PRIMARY KEY CHECK (id = 0), origin TEXT NOT NULL, size INTEGER NOT NULL, edge BLOB NOT NULL, checkpoint BLOB)",
     "CREATE TABLE monitor_leaves(position INTEGER PRIMARY KEY, leaf BLOB NOT NULL)",
-    """CREATE TABLE monitor_answers(issuer TEXT NOT NULL, state TEXT NOT NULL, query TEXT NOT NULL, setup TEXT NOT NULL, answer TEXT NOT NULL, position INTEGER NOT NULL,
-        PRIMARY KEY(issuer, state, query, setup, answer)) WITHOUT ROWID""",
-    "CREATE TABLE monitor_conflicts(first INTEGER NOT NULL, second INTEGER NOT NULL, same_setup INTEGER NOT NULL, PRIMARY KEY(first, second)) WITHOUT ROWID",
+    *ANSWERS,
     "CREATE TABLE monitor_alarms(id INTEGER PRIMARY KEY, time INTEGER NOT NULL, code TEXT NOT NULL, words TEXT NOT NULL, checkpoint BLOB NOT NULL, UNIQUE(code, checkpoint))",
 ))
 
@@ -52,21 +51,6 @@ class Source(Protocol):
 
     def comparison_path(self, old_size: int, new_size: int) -> list[bytes]:
         """Return what leads to the roots of both trees (`merkle.comparison_path`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two entries by which one issuer gave two answers to one question over one state of the index: a question to the issuer, and no verdict.
-
-    Attributes:
-        first: Position of the earlier entry.
-        second: Position of the later one.
-        same_setup: Whether both were made in one way: by one generator, judge, limit, mode and policy.
-    """
-
-    first: int
-    second: int
-    same_setup: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +78,7 @@ class Report:
     Attributes:
         size: Entries that are verified by now.
         new: How many of them are new.
-        conflicts: That came with the new ones.
+        conflicts: That came with the new ones, and among the old ones those that were not known, where these were read again.
         unreadable: Positions of new entries that are none of a certificate.
         alarms: At most one; the new entries were not taken over then.
     """
@@ -109,13 +93,15 @@ class Report:
 class Monitor:
     """A monitor of one log, with its state in a file."""
 
-    def __init__(self, path: str | os.PathLike[str], log: PinnedLog, *, synchronous: Synchronous = "full", busy_seconds: float = BUSY_SECONDS,
-                 clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str | os.PathLike[str], log: PinnedLog, *, issuers: Mapping[str, str] | None = None, synchronous: Synchronous = "full",
+                 busy_seconds: float = BUSY_SECONDS, clock: Callable[[], float] = time.time) -> None:
         """Open the state that `create` made.
 
         Args:
             path: The file with the state.
-            log: What is pinned of the log.
+            log: What is pinned of the log; its witnesses are not asked for, as the log is held to all that it signed.
+            issuers: Names by key id: the keys of one name are one issuer's, and what he says by one of them is held against what he says by another. A key that is
+                learnt later counts for what was read before once that is read again (`scan` with `whole`).
             synchronous: As for `Log`.
             busy_seconds: As for `Log`.
             clock: The time in seconds since 1970.
@@ -123,7 +109,8 @@ class Monitor:
         Raises:
             LogError: ``missing``, ``file_unsafe``, ``file_foreign``, ``damaged``, ``file_io``; ``origin_mismatch`` where it watches another log.
         """
-        self._log = log
+        self._log = log.by_itself()
+        self._issuers = Issuers(issuers or {})
         self._clock = clock
         self._database = Database(path, _STATE, synchronous=synchronous, busy_seconds=busy_seconds)
         try:
@@ -151,21 +138,21 @@ class Monitor:
             database.close()
 
     def scan(self, source: Source, *, whole: bool = False) -> Report:
-        """Read what is new in the log; with `whole`, read also what was read before, and hold it against what it was then.
+        """Read what is new in the log; with `whole`, read also what was read before, and hold it against what it was then, and against what is known of issuers now.
 
         Raises:
-            ProofError: As `PinnedLog.open` for the checkpoint that the source shows; ``tile_malformed``.
+            ProofError: As `PinnedLog.open`, except for witnesses, for the checkpoint that the source shows; ``tile_malformed``.
             LogError: What the source raises; ``busy`` where another scan holds the state; ``disk_full``, ``readonly``, ``damaged``.
         """
-        note = source.checkpoint()
-        head = self._log.open(note).checkpoint
         try:
             with self._database.writing() as connection:
                 edge = _edge(connection)
-                start = edge.size
+                note, start = source.checkpoint(), edge.size  # asked for with the state held, so that no other scan has read more of the log than it shows
+                head = self._log.open(note).checkpoint
                 report = self._advance(connection, source, edge, head, note)
                 if whole:
-                    _reread(connection, source, start, head.size)
+                    again = _reread(connection, source, start, head.size, self._issuers)
+                    report = replace(report, conflicts=(*again, *report.conflicts))
                 return report
         except _Caught as caught:
             alarm = Alarm(caught.code, caught.words, int(self._clock()), note)
@@ -179,7 +166,7 @@ class Monitor:
         if head.size < start:
             raise _gone_back(connection, start, root, head)
         try:
-            conflicts, unreadable = _read_new(connection, source, edge, head.size)
+            conflicts, unreadable = _read_new(connection, source, edge, head.size, self._issuers)
         except LogError:
             if _compared(source, start, root, head) == "another":  # a log that forked cannot hide it by serving no entries
                 raise _forked(start) from None
@@ -200,6 +187,14 @@ class Monitor:
         with self._database.reading() as connection:
             rows: Any = connection.execute("SELECT first, second, same_setup FROM monitor_conflicts ORDER BY second, first").fetchall()
         return [Conflict(first, second, bool(same)) for first, second, same in rows]
+
+    def sightings(self, conflict: Conflict, source: Source) -> tuple[Sighting | None, Sighting | None]:
+        """Return what the two entries of a conflict say; None for one that the source does not give as it was read."""
+        with self._database.reading() as connection:
+            size = _edge(connection).size
+            leaves = [*_known(connection, conflict.first, conflict.first + 1), *_known(connection, conflict.second, conflict.second + 1)]
+        first, second = (_sighting(source, *each, size) for each in zip((conflict.first, conflict.second), leaves, strict=True))
+        return first, second
 
     def alarms(self) -> list[Alarm]:
         """Return all that were given so far."""
@@ -247,8 +242,8 @@ def _checkpoint(connection: apsw.Connection) -> bytes | None:
     return note or None
 
 
-def _read_new(connection: apsw.Connection, source: Source, edge: Frontier, size: int) -> tuple[list[Conflict], list[int]]:
-    """Push the new entries, and note whose answers they are."""
+def _read_new(connection: apsw.Connection, source: Source, edge: Frontier, size: int, issuers: Issuers) -> tuple[list[Conflict], list[int]]:
+    """Push the new entries, and note of whose answers they tell."""
     conflicts: list[Conflict] = []
     unreadable: list[int] = []
     for batch in _batches(source.entries(edge.size, size), size - edge.size):
@@ -257,36 +252,28 @@ def _read_new(connection: apsw.Connection, source: Source, edge: Frontier, size:
             leaf, position = leaf_hash(entry), edge.size
             leaves.append((position, leaf))
             edge.push(leaf)
-            if not _note_answer(connection, entry, position, conflicts):
+            seen = read_sighting(entry)
+            if seen is None:
                 unreadable.append(position)
+            elif (found := note_answer(connection, seen, position, issuers)) is not None:
+                conflicts.append(found)
         connection.executemany("INSERT INTO monitor_leaves VALUES (?, ?)", leaves)
     return conflicts, unreadable
 
 
-def _note_answer(connection: apsw.Connection, entry: bytes, position: int, conflicts: list[Conflict]) -> bool:
-    """Note an answer, and a conflict with the first one to the same question, made in the same way if there is one; False where the entry is none of a certificate."""
-    seen = read_sighting(entry)
-    if seen is None:
-        return False
-    key = (seen.issuer_key_id, seen.index_state, seen.query_key)
-    rows: Any = connection.execute("SELECT setup, answer, position FROM monitor_answers WHERE issuer = ? AND state = ? AND query = ? ORDER BY position", key).fetchall()
-    known = {(setup, answer) for setup, answer, _ in rows}
-    if (seen.setup, seen.answer_sha256) in known:
-        return True
-    connection.execute("INSERT INTO monitor_answers VALUES (?, ?, ?, ?, ?, ?)", (*key, seen.setup, seen.answer_sha256, position))
-    others = [(setup, place) for setup, answer, place in rows if answer != seen.answer_sha256]
-    alike = [place for setup, place in others if setup == seen.setup]
-    if alike or (others and all(answer != seen.answer_sha256 for _, answer in known)):  # that an answer is there in many ways is told once
-        found = Conflict(alike[0] if alike else others[0][1], position, bool(alike))
-        conflicts.append(found)
-        connection.execute("INSERT INTO monitor_conflicts VALUES (?, ?, ?)", (found.first, found.second, found.same_setup))
-    return True
+def _sighting(source: Source, position: int, leaf: bytes, size: int) -> Sighting | None:
+    """Read an entry once more; None where the source gives none, or another."""
+    with suppress(LogError):
+        entry = next(source.entries(position, size), None)
+        if entry is not None and leaf_hash(entry) == leaf:
+            return read_sighting(entry)
+    return None
 
 
 def _explained(connection: apsw.Connection, source: Source, size: int, root: bytes, head: Checkpoint) -> _Caught:
     """Find out whether a signed tree is proven not to continue that of the first `size` entries, or what is served is not of it."""
     if not size:
-        return _Caught("entries_differ", f"the {head.size} entries that are served are not those of the signed tree; whoever serves them may be at fault")
+        return _Caught("entries_differ", f"the entries that are served are not those of the signed tree of size {head.size}; whoever serves them may be at fault")
     found, served = _compared(source, size, root, head), _Served(connection, size)
     is_whole = False  # all that is served is the signed tree
     if found != "continued":
@@ -295,17 +282,17 @@ def _explained(connection: apsw.Connection, source: Source, size: int, root: byt
         if is_whole:
             found = "continued" if roots[size] == root else "another"
     if found == "continued":
-        return _Caught("entries_differ", f"the log goes on from its tree of {size} entries, but those from there to {head.size} that are served are not its; "
+        return _Caught("entries_differ", f"the log goes on from its tree of size {size}, but the entries from there to {head.size} that are served are not its; "
                        "whoever serves them may be at fault")
     if found == "not_shown":
-        return _Caught("entries_differ", f"what is served of the tree of {head.size} entries does not lead to its signed root, so whether it continues that of {size} is not shown; "
+        return _Caught("entries_differ", f"what is served of the tree of size {head.size} does not lead to its signed root, so whether it continues that of size {size} is not shown; "
                        "whoever serves it may be at fault")
     return _forked(size, served.other if is_whole else None)
 
 
 def _forked(size: int, other: int | None = None) -> _Caught:
     where = "" if other is None else f": entry {other} is another than it was"
-    return _Caught("forked", f"the log does not continue the tree of {size} entries{where}")
+    return _Caught("forked", f"the log does not continue its tree of size {size}{where}")
 
 
 def _compared(source: Source, size: int, root: bytes, head: Checkpoint) -> Compared:
@@ -323,8 +310,8 @@ def _gone_back(connection: apsw.Connection, size: int, root: bytes, head: Checkp
     if roots.get(size) != root:
         raise LogError("damaged", "the state of the monitor lacks entries that it has read")
     if roots[head.size] != head.root:
-        return _Caught("forked", f"the log shows a tree of {head.size} entries that is not the beginning of its tree of {size}")
-    return _Caught("rolled_back", f"the log shows {head.size} entries, and it showed {size} before; whoever serves it may be behind")
+        return _Caught("forked", f"the log shows a tree of size {head.size} that is not the beginning of its tree of size {size}")
+    return _Caught("rolled_back", f"the log shows a tree of size {head.size}, and it showed one of size {size} before: it went back, or whoever serves it is behind")
 
 
 def _roots(leaves: Iterable[bytes], *sizes: int) -> dict[int, bytes]:
@@ -371,16 +358,20 @@ def _known(connection: apsw.Connection, start: int, stop: int) -> list[bytes]:
     return [leaf for (leaf,) in rows]
 
 
-def _reread(connection: apsw.Connection, source: Source, size: int, shown: int) -> None:
+def _reread(connection: apsw.Connection, source: Source, size: int, shown: int, issuers: Issuers) -> list[Conflict]:
     """Hold the first `size` entries as they were read before, which the signed tree of `shown` entries continues, against what is served of them now."""
-    position = 0
+    position, conflicts = 0, list[Conflict]()
     for batch in _batches(source.entries(0, shown), size):
         for entry, leaf in zip(batch, _known(connection, position, position + len(batch)), strict=True):
             if leaf_hash(entry) != leaf:
                 raise _Caught("entries_differ", f"entry {position} is served as another than it is in the signed tree, which has it as it was; whoever serves it may be at fault")
+            seen = read_sighting(entry)
+            if seen is not None and (found := note_answer(connection, seen, position, issuers)) is not None:
+                conflicts.append(found)
             position += 1
     if position != size:
-        raise _Caught("entries_differ", f"of {size} entries that are in the signed tree, {position} are served; whoever serves them may be at fault")
+        raise _Caught("entries_differ", f"the entries of the signed tree from {position} on are not served; whoever serves them may be at fault")
+    return conflicts
 
 
 def _batches(entries: Iterator[bytes], most: int) -> Iterator[list[bytes]]:

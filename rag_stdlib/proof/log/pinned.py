@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rag_stdlib.proof.log.checkpoints import Checkpoint, check_origin
 from rag_stdlib.proof.log.cosignatures import COSIGNATURE_ED25519, KINDS, taken_apart
@@ -88,6 +88,10 @@ class PinnedLog:
             raise ProofError("keys_unfit", f"the log {self.origin} is among its own witnesses")
         if type(self.quorum) is not int or not 0 <= self.quorum <= len(names):
             raise ProofError("keys_unfit", f"a quorum of {self.quorum} cannot be had of {len(names)} witnesses")
+
+    def by_itself(self) -> PinnedLog:
+        """Return the log as those pin it who hold it to all that it signs, whoever has cosigned that: without witnesses."""
+        return replace(self, witnesses=(), quorum=0)
 
     def open(self, note: bytes) -> Head:
         """Verify a checkpoint.

@@ -9,19 +9,19 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from rag_stdlib.proof.log.errors import LogError
+from rag_stdlib.wholefile import sync_folder, written_beside
 
 OWNER_ONLY: Final = stat.S_IRUSR | stat.S_IWUSR
 
+_ROOT: Final = 0
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_private(path: str | os.PathLike[str], most: int) -> bytes:
@@ -49,21 +49,9 @@ def create_private(path: str | os.PathLike[str], data: bytes) -> None:
     with _told(path):
         if os.path.lexists(path):
             raise FileExistsError
-        with _beside(path, data) as beside:
+        with written_beside(Path(path), data, OWNER_ONLY) as beside:
             os.link(beside, path)  # unlike a renaming, it never takes the place of another file
         sync_folder(Path(path).parent)
-
-
-@contextlib.contextmanager
-def _beside(path: str, data: bytes) -> Iterator[Path]:
-    """Write a file beside its place, on the disk; what is left of it at the end is taken away."""
-    beside = Path(path).parent / f".{secrets.token_hex(8)}"
-    handle = os.open(beside, _CREATE, OWNER_ONLY)
-    try:
-        _write(handle, data)
-        yield beside
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 class Exchange:
@@ -81,7 +69,7 @@ class Exchange:
             LogError: ``disk_full``, ``readonly``, ``file_io``; the old content stands.
         """
         with _told(self._path):
-            with _beside(self._path, data) as beside:
+            with written_beside(Path(self._path), data, OWNER_ONLY) as beside:
                 beside.replace(self._path)
             sync_folder(Path(self._path).parent)
         self.data = data
@@ -134,24 +122,6 @@ def _read(handle: int, path: str, most: int) -> bytes:
     return data
 
 
-def _write(handle: int, data: bytes) -> None:
-    with os.fdopen(handle, "wb") as file:
-        os.fchmod(handle, OWNER_ONLY)  # whatever the umask took
-        file.write(data)
-        file.flush()
-        os.fsync(handle)
-
-
-def sync_folder(folder: Path) -> None:
-    """See new names in a folder onto the disk; some file systems know no such thing, and the files themselves are safe there."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
     try:
@@ -175,14 +145,17 @@ def os_refusal(path: str, error: OSError | ValueError) -> LogError:
 
 
 def folder_for(path: str | os.PathLike[str]) -> Path:
-    """Make a folder, and those above it, that its owner alone may use.
+    """Make a folder, and those above it, that its owner alone may use; one that is there already others may read, but not write to.
 
     Raises:
-        LogError: ``readonly``, ``disk_full``, ``file_io``; ``file_unsafe`` where others may write to it.
+        LogError: ``readonly``, ``disk_full``, ``file_io``; ``file_unsafe`` where others may write to it, who could take files away from it.
     """
     folder = Path(path)
     with _told(str(folder)):
         folder.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
-        if folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise LogError("file_unsafe", f"others may write to the folder {str(folder)!r}; run chmod go-w on it")
+        found = folder.stat()
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise LogError("file_unsafe", f"others may write to the folder {str(folder)!r} (mode {stat.S_IMODE(found.st_mode):04o}); run chmod go-w on it")
+        if found.st_uid not in (os.geteuid(), _ROOT):
+            raise LogError("file_unsafe", f"the folder {str(folder)!r} is another user's, who may write to it; name one of your own")
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +15,14 @@ from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.merkle import verify_consistency
 from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES, Note
-from rag_stdlib.proof.log.privatefile import os_refusal, sync_folder
+from rag_stdlib.proof.log.privatefile import os_refusal
 from rag_stdlib.proof.log.store import Log
 from rag_stdlib.proof.log.tiles import CHECKPOINT, HEIGHT, WIDTH, Tile, bundle, tiles_of
+from rag_stdlib.wholefile import sync_folder, written_beside
 
 _MODE: Final = 0o644  # it is for everyone to read
+_TREE: Final = "tile"
+_LEFT_BEHIND: Final = re.compile(rf"\.{CHECKPOINT}\.[0-9a-f]+\.tmp")  # by who was killed while it wrote
 
 
 def publish(log: Log, folder: str | os.PathLike[str], checkpoint: bytes | None = None) -> Checkpoint:
@@ -34,18 +37,26 @@ def publish(log: Log, folder: str | os.PathLike[str], checkpoint: bytes | None =
 
     Raises:
         LogError: ``rolled_back`` or ``forked`` where the folder shows a larger or another tree already, or the note is none of this log,
-            and ``origin_mismatch`` where it shows another log, and nothing is written; ``disk_full``, ``readonly``, ``file_io``; what reading the log raises.
+            ``origin_mismatch`` where it shows another log, and ``file_foreign`` where it holds what is no part of a published log, and nothing is
+            written; ``disk_full``, ``readonly``, ``file_io``; what reading the log raises.
         ProofError: The note, or the one in the folder, is no checkpoint.
     """
     note = log.checkpoint() if checkpoint is None else checkpoint
     head, target = log.own(note), Path(folder)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        _make(target)
         with _alone(target):
             _write_new(log, target, head, note)
     except OSError as error:
         raise os_refusal(str(target), error) from None
     return head
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise LogError("file_io", f"{str(folder)!r} is a file, or lies below one, and a log is published as a folder; name a folder") from None
 
 
 @contextlib.contextmanager
@@ -61,6 +72,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _write_new(log: Log, target: Path, head: Checkpoint, note: bytes) -> None:
     before = _published(target, log.origin)
+    _check_for_it_alone(target)
     if before is not None:
         _check_continued(log, before, head)
     folders = set()
@@ -89,6 +101,13 @@ def _published(folder: Path, origin: str) -> Checkpoint | None:
     return head
 
 
+def _check_for_it_alone(folder: Path) -> None:
+    """Refuse a folder of other things: a web server would show them too."""
+    others = sorted(name for name in os.listdir(folder) if name not in (CHECKPOINT, _TREE) and not _LEFT_BEHIND.fullmatch(name))  # noqa: PTH208 - names are enough
+    if others:
+        raise LogError("file_foreign", f"the folder {str(folder)!r} holds {others[0]!r}, which is no part of a published log; name a new folder, or an empty one")
+
+
 def _check_continued(log: Log, before: Checkpoint, head: Checkpoint) -> None:
     """Refuse to show a tree that does not continue the one that is shown."""
     if before.size > head.size:
@@ -109,13 +128,5 @@ def _content(log: Log, tile: Tile) -> bytes:
 def _write(path: Path, data: bytes) -> None:
     """Put a file in its place whole, on the disk before it shows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{secrets.token_hex(8)}")
-    with contextlib.ExitStack() as undo:
-        with beside.open("xb") as file:
-            undo.callback(beside.unlink)
-            os.fchmod(file.fileno(), _MODE)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    with written_beside(path, data, _MODE) as beside:
         beside.replace(path)
-        undo.pop_all()

@@ -14,14 +14,15 @@ _MEMBERS: Final = frozenset({"schema", "answer_sha256", "body_sha256", "index_st
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """An answer, as far as the log tells of it.
+    """An answer, as far as the log tells of it: what the entry says, of which nothing is verified, since the signature is over a body that the log does not hold.
 
     Attributes:
-        issuer_key_id: Who answered.
+        issuer_key_id: By whose key.
         index_state: Over what.
         query_key: Which question; equal for equal questions over equal states.
-        setup: How: by which generator, judge, limit, methods, mode and policy.
+        setup: How: retrieved, generated, judged and decided in which way.
         answer_sha256: What was answered.
+        body_sha256: By what the certificate can be asked for: the plain SHA-256 of its body.
     """
 
     issuer_key_id: str
@@ -29,6 +30,7 @@ class Sighting:
     query_key: str
     setup: str
     answer_sha256: str
+    body_sha256: str
 
 
 def read_sighting(entry: bytes) -> Sighting | None:
@@ -41,4 +43,4 @@ def read_sighting(entry: bytes) -> Sighting | None:
             return None
     except ValueError:
         return None
-    return Sighting(value["issuer_key_id"], value["index_state"], value["query_key"], value["setup"], value["answer_sha256"])
+    return Sighting(value["issuer_key_id"], value["index_state"], value["query_key"], value["setup"], value["answer_sha256"], value["body_sha256"])

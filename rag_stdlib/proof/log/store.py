@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 import apsw
 
 from rag_stdlib.index.connect import Synchronous
-from rag_stdlib.proof.log import merkle
+from rag_stdlib.proof.log import merkle, signing
 from rag_stdlib.proof.log.checkpoints import Checkpoint
-from rag_stdlib.proof.log.cosignatures import COSIGNATURE_ED25519
 from rag_stdlib.proof.log.database import BUSY_SECONDS, Database, only_row
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.frontier import Frontier
 from rag_stdlib.proof.log.logkeys import LogKeys
-from rag_stdlib.proof.log.notes import Note, NoteSigner, VerifierKey, checked, open_note, read_signatures, sign_note
+from rag_stdlib.proof.log.notes import Note, NoteSigner, VerifierKey, open_note, sign_note
+from rag_stdlib.proof.log.places import Appended, Hashes, Placed, places
 from rag_stdlib.proof.log.receipts import Receipt
 from rag_stdlib.proof.log.tables import LOG, Stored, problems, read_entries, write_entries
 
@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 MAX_ENTRY_BYTES: Final = 65_535  # what a bundle of entries can hold (C2SP tlog-tiles)
 
 _AT_ONCE: Final = 256  # entries that are read in one transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Entries that were appended at once.
-
-    Attributes:
-        positions: Where they stand, in order.
-        checkpoint: The signed note of the checkpoint that covers them.
-    """
-
-    positions: range
-    checkpoint: bytes
 
 
 class Log:
@@ -70,7 +57,7 @@ class Log:
                 with keys that are not at hand; ``damaged`` where the file contradicts its last checkpoint.
             ProofError: ``keys_unfit`` for keys of a witness.
         """
-        _check_kinds(keys)
+        signing.check_kinds(keys)
         self._database = Database(path, LOG, synchronous=synchronous, busy_seconds=busy_seconds)
         self._keys = keys
         self._clock = clock
@@ -80,7 +67,7 @@ class Log:
                 self.origin = self._origin(connection)
                 self._edge(connection)
                 if keys is not None:
-                    self._agreement(connection, keys)
+                    signing.agreement(connection, keys)
         except BaseException:
             self._database.close()
             raise
@@ -94,7 +81,7 @@ class Log:
             LogError: ``exists`` where there is a log already; ``missing`` where there is no such folder; as `Log`.
             ProofError: As `Log`.
         """
-        _check_kinds(keys)
+        signing.check_kinds(keys)
         note = sign_note(Checkpoint(keys.name, 0, merkle.EMPTY_ROOT).text(), keys.signers, int(clock()))
 
         def fill(connection: apsw.Connection) -> None:
@@ -115,7 +102,7 @@ class Log:
             LogError: ``entry_too_large``; ``readonly``, ``busy``, ``disk_full``, ``file_io`` and the log is unchanged; ``file_moved``,
                 ``damaged``, ``key_unknown`` and nothing is signed.
         """
-        before, appended = self._append([entry])
+        before, appended = self._append(lambda *_: [entry])
         return Receipt(appended.positions.start, before[::-1], appended.checkpoint)
 
     def append_many(self, entries: Iterable[bytes]) -> Appended:
@@ -124,30 +111,60 @@ class Log:
         Raises:
             LogError: As `append`.
         """
-        return self._append(entries)[1]
+        return self._append(lambda *_: entries)[1]
 
-    def _append(self, entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], Appended]:
+    def append_missing(self, entries: Sequence[bytes]) -> Placed:
+        """Append those entries that the log has not, each once, in one step, all or none; it reads the hashes of all that it has.
+
+        Most of them are read before others have to wait; what came meanwhile is looked at in the transaction that writes.
+
+        Raises:
+            LogError: As `append`.
+        """
+        given = {merkle.leaf_hash(entry): entry for entry in entries}
+        size = self.size if given else 0
+        found, new = places(self.hashes, given, 0, size), range(0)
+
+        def missing(hashes: Hashes, end: int) -> Collection[bytes]:
+            found.update(places(hashes, given.keys() - found, size, end))
+            fresh = [leaf for leaf in given if leaf not in found]
+            found.update(zip(fresh, range(end, end + len(fresh)), strict=True))
+            return [given[leaf] for leaf in fresh]
+
+        if len(found) < len(given):
+            new = self._append(missing)[1].positions
+        return Placed(tuple(found[merkle.leaf_hash(entry)] for entry in entries), new)
+
+    def _append(self, entries: Callable[[Hashes, int], Iterable[bytes]]) -> tuple[tuple[bytes, ...], Appended]:
+        """Append what is chosen in the transaction, by the hashes of the entries and their number."""
         keys = self._signing_keys()
         with self._database.writing() as connection:
             edge = self._edge(connection)
             before, start = edge.hashes, edge.size
-            signers = self._agreed(connection, keys)
-            write_entries(connection, edge, map(_fit, entries))
+            signers = self._signers(connection, keys)
+            write_entries(connection, edge, map(_fit, entries(Stored(connection).hashes, start)))
             head = Checkpoint(self.origin, edge.size, edge.root())
             note = self._sign(connection, head, signers)
         self._trusted = note, head  # it is committed
         return before, Appended(range(start, edge.size), note)
 
-    def sign_again(self) -> bytes:
-        """Sign the present checkpoint with the present keys, as after an exchange of keys, and return the note.
+    def sign_again(self, checkpoint: bytes | None = None) -> bytes:
+        """Sign the present checkpoint with the present keys, as after an exchange of keys, and return the note; and so the last one that was cosigned.
+
+        Args:
+            checkpoint: The note of another one of this log, to be signed and returned instead, with the cosignatures that are on it.
 
         Raises:
-            LogError: As `append`.
+            LogError: As `append`; ``forked`` where the checkpoint is none of this log.
+            ProofError: ``note_malformed``, ``checkpoint_malformed``.
         """
         keys = self._signing_keys()
         with self._database.writing() as connection:
             edge = self._edge(connection)
-            return self._sign(connection, Checkpoint(self.origin, edge.size, edge.root()), self._agreed(connection, keys))
+            signers = self._signers(connection, keys, again=True)
+            if checkpoint is not None:
+                return self._signed_again(connection, keys, signers, checkpoint)
+            return self._sign(connection, Checkpoint(self.origin, edge.size, edge.root()), signers)
 
     @property
     def size(self) -> int:
@@ -161,9 +178,19 @@ class Log:
             return self._head(connection)[0]
 
     def cosigned(self) -> bytes | None:
-        """Return the note of the last checkpoint that witnesses cosigned, with their cosignatures; None if none was."""
+        """Return the note of the last checkpoint that witnesses cosigned, with their cosignatures; None if none was, or it is none that `is_trusted`."""
         with self._database.reading() as connection:
-            return _cosigned(connection)[1]
+            kept = signing.read_cosigned(connection)[1]
+            return kept if kept is not None and signing.is_signed(Note.parse(kept), signing.trusted_keys(connection, self._keys)) else None
+
+    def is_trusted(self, checkpoint: bytes) -> bool:
+        """Tell whether a key signed a checkpoint that clients may pin: `LogKeys.trusted`, or without keys at hand, those that sign by now.
+
+        Raises:
+            ProofError: ``note_malformed``.
+        """
+        with self._database.reading() as connection:
+            return signing.is_signed(Note.parse(checkpoint), signing.trusted_keys(connection, self._keys))
 
     def receipt(self, position: int, checkpoint: bytes | None = None) -> Receipt:
         """Make a receipt of an entry, under a checkpoint of this log: the last one, or the one whose note is given.
@@ -248,7 +275,7 @@ class Log:
             return Stored(connection).hashes(level, start, count)
 
     def add_cosignatures(self, checkpoint: bytes, lines: bytes, witnesses: Sequence[VerifierKey]) -> bytes:
-        """Keep the cosignatures that witnesses gave for a checkpoint of this log, and return its note with all of them.
+        """Keep the cosignatures that witnesses gave for a checkpoint of this log, and return its note with all of them; of two by one key, the earlier.
 
         Args:
             checkpoint: The note that was cosigned.
@@ -261,23 +288,15 @@ class Log:
             LogError: ``forked`` where the checkpoint is none of this log; as `append`.
         """
         note = Note.parse(checkpoint)
-        try:
-            given = Note(note.text, read_signatures(lines.decode()))
-        except UnicodeDecodeError:
-            raise ProofError("note_malformed", "the lines of a witness are UTF-8") from None
-        known = [signature for _, signature in checked(given, witnesses, "cosignature_invalid")]
-        if not known:
-            raise ProofError("signature_missing", "no known witness cosigned")
+        known = signing.cosigning(note.text, lines, witnesses)
         with self._database.writing() as connection:
             head = self._own(connection, note)
-            size, kept = _cosigned(connection)
+            size, kept = signing.read_cosigned(connection)
             of_log = [one for one in note.signatures if one.name == self.origin]
             earlier = Note.parse(kept).signatures if kept is not None and size == head.size else ()
-            signed = {(one.name, one.key_id): one for one in (*of_log, *earlier, *known)}
-            merged = Note(note.text, tuple(signed.values())).to_bytes()
-            Note.parse(merged)  # within the bounds of a note
+            merged = signing.signed_by(note.text, (*of_log, *earlier, *known))
             if size <= head.size:
-                connection.execute("INSERT OR REPLACE INTO log_cosigned VALUES (0, ?, ?)", (head.size, merged))
+                signing.write_cosigned(connection, head.size, merged)
         return merged
 
     def check(self) -> list[str]:
@@ -330,7 +349,7 @@ class Log:
         seen, (note, head), source = self._trusted, self._head(connection), Stored(connection)
         edge = Frontier.of(head.size, source)
         if edge.root() != head.root:
-            raise LogError("damaged", f"the tree of the log {self.origin} is not the one that its last checkpoint signs; nothing is signed over it")
+            raise LogError("damaged", f"the tree of the log {self.origin} is not the one that its last checkpoint signs")
         if seen is not None and seen[0] != note:
             if head.size < seen[1].size:
                 raise LogError("rolled_back", f"the log {self.origin} had {seen[1].size} entries and has {head.size}")
@@ -351,35 +370,22 @@ class Log:
         connection.execute("UPDATE log_state SET checkpoint = ?", (note,))
         return note
 
-    def _agreement(self, connection: apsw.Connection, keys: LogKeys) -> tuple[list[NoteSigner], set[str], set[str]]:
-        """Return who signs by now, the keys that are to sign from now on, and those that sign no more."""
-        rows: Any = connection.execute("SELECT key, signs FROM log_keys").fetchall()
-        signing, retired = ({key for key, signs in rows if bool(signs) is which} for which in (True, False))
-        signers = [signer for signer in keys.signers if signer.verifier.text() not in retired]
-        mine = {signer.verifier.text() for signer in signers}
-        if not signers or not signing <= {key.text() for key in keys.verifiers}:
-            raise LogError("key_unknown", f"the log {self.origin} signs with keys that are not at hand; load its key file again")
-        return signers, mine - signing, signing - mine
-
-    def _agreed(self, connection: apsw.Connection, keys: LogKeys) -> list[NoteSigner]:
-        """Return the keys to sign with: the same in all processes, since a key that one of them learnt or forgot is noted in the file."""
-        signers, new, old = self._agreement(connection, keys)
-        connection.executemany("INSERT INTO log_keys(key, signs) VALUES (?, 1)", [(key,) for key in sorted(new)])
-        connection.executemany("UPDATE log_keys SET signs = 0 WHERE key = ?", [(key,) for key in sorted(old)])
+    def _signers(self, connection: apsw.Connection, keys: LogKeys, *, again: bool = False) -> list[NoteSigner]:
+        """Return the keys to sign with. Where they are new, they sign the cosigned checkpoint too: cosignatures are worth nothing under keys that nobody trusts."""
+        signers, are_new = signing.agreed(connection, keys)
+        size, kept = signing.read_cosigned(connection) if are_new or again else (0, None)
+        if kept is not None:
+            with suppress(ProofError):  # there is no room for more signatures
+                signing.write_cosigned(connection, size, self._signed_again(connection, keys, signers, kept))
         return signers
 
-
-def _check_kinds(keys: LogKeys | None) -> None:
-    if keys is not None and any(key.kind == COSIGNATURE_ED25519 for key in keys.verifiers):
-        raise ProofError("keys_unfit", f"a key of {keys.name} is of kind {COSIGNATURE_ED25519}, by which a witness cosigns and no log signs")
+    def _signed_again(self, connection: apsw.Connection, keys: LogKeys, signers: Sequence[NoteSigner], checkpoint: bytes) -> bytes:
+        note = Note.parse(checkpoint)
+        self._own(connection, note)
+        return signing.signed_again(note, keys, signers, int(self._clock()))
 
 
 def _fit(entry: bytes) -> bytes:
     if len(entry) > MAX_ENTRY_BYTES:
         raise LogError("entry_too_large", f"an entry has at most {MAX_ENTRY_BYTES:,} bytes; this has {len(entry):,}")
     return bytes(entry)
-
-
-def _cosigned(connection: apsw.Connection) -> tuple[int, bytes | None]:
-    rows: Any = connection.execute("SELECT size, checkpoint FROM log_cosigned").fetchall()
-    return rows[0] if rows else (0, None)

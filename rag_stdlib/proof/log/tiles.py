@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from rag_stdlib.proof.log import merkle
+from rag_stdlib.proof.log.checkpoints import Checkpoint
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.merkle import HASH_BYTES
-from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES
+from rag_stdlib.proof.log.notes import MAX_NOTE_BYTES, Note
 
 CHECKPOINT: Final = "checkpoint"
 HEIGHT: Final = 8  # levels of the tree in one tile
@@ -168,19 +169,25 @@ class TiledLog:
 class PublishedLog:
     """A log that is published as files, as whoever watches it reads it. Nothing is believed of it here."""
 
-    def __init__(self, fetch: Fetch) -> None:
-        """Read by `fetch`."""
+    def __init__(self, fetch: Fetch, place: str | None = None) -> None:
+        """Read by `fetch`; `place` names for people where that is."""
         self._fetch = fetch
+        self._at = "there" if place is None else f"at {place!r}"
 
     def checkpoint(self) -> bytes:
         """Return the note of its checkpoint.
 
         Raises:
             LogError: ``missing``; as the fetching function raises.
+            ProofError: ``note_malformed``, ``checkpoint_malformed``: it is none.
         """
         note = self._fetch(CHECKPOINT, MAX_NOTE_BYTES)
         if note is None:
-            raise LogError("missing", "there is no published log there")
+            raise LogError("missing", f"there is no published log {self._at}")
+        try:
+            Checkpoint.parse(Note.parse(note).text)
+        except ProofError as error:
+            raise ProofError(error.code, f"what is {self._at} as a checkpoint is none: {error.words}") from None
         return note
 
     def entries(self, start: int, stop: int) -> Iterator[bytes]:

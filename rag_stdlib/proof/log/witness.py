@@ -32,8 +32,8 @@ MAX_PROOF: Final = 63  # lines of hashes in a request
 MAX_REQUEST_BYTES: Final = MAX_NOTE_BYTES + 4_096
 SIZE_TYPE: Final = "text/x.tlog.size"
 
-_KEPT_REFUSALS: Final = 64  # of each log and kind, the first ones; whoever may ask can fill the room of what proves nothing, and not that of evidence
-_STATE: Final = Kind("witness", 0x72616C77, 1, (  # "ralw"
+_KEPT_REFUSALS: Final = 64  # of each log, of those that prove something the first ones, and of the others, which whoever may ask can make as he likes, the last ones
+_STATE: Final = Kind("witness", 0x72616C77, 2, (  # "ralw"
     "CREATE TABLE witness_name(id INTEGER PRIMARY KEY CHECK (id = 0), name TEXT NOT NULL)",
     """CREATE TABLE witness_heads(origin TEXT PRIMARY KEY NOT NULL, size INTEGER NOT NULL, root BLOB NOT NULL, time INTEGER NOT NULL,
         checkpoint BLOB NOT NULL) WITHOUT ROWID""",
@@ -143,12 +143,8 @@ class Witness:
         """
         self.name = keys.name
         self._signers = keys.signers
-        self._logs: dict[str, PinnedLog] = {}
-        for log in logs:
-            if self._logs.setdefault(log.origin, log) is not log:
-                raise ProofError("keys_unfit", f"the log {log.origin} is there twice; pin all its keys at once")
-        if any(key.kind not in KINDS for key in keys.verifiers):
-            raise ProofError("keys_unfit", f"a key of {self.name} does not cosign; keys of the kinds 4 and 6 do")
+        self._logs = logs_of(keys, logs)
+        self.origins = tuple(self._logs)
         self._by_hash = {hashlib.sha256(origin.encode()).hexdigest(): origin for origin in self._logs}
         self._clock = clock
         self._database = Database(path, _STATE, synchronous=synchronous, busy_seconds=busy_seconds)
@@ -221,10 +217,13 @@ class Witness:
         return _cosigned(cosigned)
 
     def _note_refusal(self, connection: apsw.Connection, head: Checkpoint, refusal: Refusal) -> None:
-        rows: Any = connection.execute("SELECT count(*) FROM witness_refusals WHERE origin = ? AND proven = ?", (head.origin, refusal.proven)).fetchall()
-        if rows[0][0] < _KEPT_REFUSALS:
-            connection.execute("INSERT OR IGNORE INTO witness_refusals(origin, proven, size, root, time, words, checkpoint, cosigned, proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                               (head.origin, refusal.proven, head.size, head.root, refusal.time, refusal.words, refusal.checkpoint, refusal.cosigned, b"".join(refusal.proof)))
+        kept = "SELECT id FROM witness_refusals WHERE origin = ? AND proven = ?"
+        if refusal.proven and len(connection.execute(kept, (head.origin, True)).fetchall()) >= _KEPT_REFUSALS:
+            return
+        connection.execute(f"INSERT OR {'IGNORE' if refusal.proven else 'REPLACE'} INTO witness_refusals(origin, proven, size, root, time, words, checkpoint, cosigned, proof) "
+                           "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           (head.origin, refusal.proven, head.size, head.root, refusal.time, refusal.words, refusal.checkpoint, refusal.cosigned, b"".join(refusal.proof)))
+        connection.execute(f"DELETE FROM witness_refusals WHERE id IN ({kept} ORDER BY id DESC LIMIT -1 OFFSET {_KEPT_REFUSALS})", (head.origin, False))
 
     def checkpoint(self, origin: str) -> bytes | None:
         """Return the note that was cosigned last of a log, with the cosignatures; None if none was.
@@ -242,7 +241,7 @@ class Witness:
         return None if origin is None else self.checkpoint(origin)
 
     def refusals(self, origin: str) -> list[Refusal]:
-        """Return the first checkpoints that a known log signed and that were refused, each once: up to 64 that prove what it did, and up to 64 that do not."""
+        """Return checkpoints that a known log signed and that were refused, each once: the first 64 that prove what it did, and the last 64 that do not."""
         with self._database.reading() as connection:
             rows: Any = connection.execute("SELECT time, words, checkpoint, proven, cosigned, proof FROM witness_refusals WHERE origin = ? ORDER BY id", (origin,)).fetchall()
         return [Refusal(moment, words, checkpoint, bool(proven), cosigned, tuple(proof[at:at + HASH_BYTES] for at in range(0, len(proof), HASH_BYTES)))
@@ -259,6 +258,21 @@ class Witness:
     def __exit__(self, *_: object) -> None:
         """Close the file."""
         self.close()
+
+
+def logs_of(keys: LogKeys, logs: Iterable[PinnedLog]) -> dict[str, PinnedLog]:
+    """Return the logs that a witness with these keys serves, by origin; it need not be made yet.
+
+    Raises:
+        ProofError: ``keys_unfit``, as `Witness`.
+    """
+    found: dict[str, PinnedLog] = {}
+    for log in logs:
+        if found.setdefault(log.origin, log) is not log:
+            raise ProofError("keys_unfit", f"the log {log.origin} is there twice; pin all its keys at once")
+    if any(key.kind not in KINDS for key in keys.verifiers):
+        raise ProofError("keys_unfit", f"a key of {keys.name} does not cosign; keys of the kinds 4 and 6 do")
+    return found
 
 
 def _said(status: int, words: str) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,16 @@ TIMEOUT_SECONDS: Final = 10.0
 
 _TURNS: Final = 4
 _STEPS: Final = 6  # times the timeout, for an answer that comes slowly
+_SECRET: Final = re.compile(r"//[^/?#]*@")  # a name and a password before a host
+
+
+class NotContinued(LogError):  # noqa: N818 - it says what the witness says
+    """A witness says that the log, as it is here, does not continue what it cosigned; that is signed by nobody, and to be cleared before anything is appended."""
+
+
+def without_secret(url: str) -> str:
+    """Write a URL as it can be shown, without a name and a password."""
+    return _SECRET.sub("//***@", url)
 
 
 class WitnessClient:
@@ -37,6 +48,7 @@ class WitnessClient:
         import httpx
 
         self.url = url.rstrip("/")
+        self._shown = without_secret(self.url)
         self._keys = tuple(keys)
         self._timeout = timeout
         self._client = httpx.Client(timeout=timeout, follow_redirects=False, transport=transport)
@@ -49,8 +61,8 @@ class WitnessClient:
             The note of the checkpoint with all cosignatures that the log has of it.
 
         Raises:
-            LogError: ``rolled_back`` where the witness has seen more of the log than there is; ``forked`` where it has seen another
-                tree; ``refused`` where it knows neither log nor key; ``unreachable``, ``reply_malformed``; what the log raises.
+            LogError: ``rolled_back`` where this client had more of the log cosigned than there is; ``refused`` where the witness does not cosign, for whatever
+                reason: what it says of that is signed by nobody, and no proof (a `NotContinued` where that is another past of the log); ``unreachable``, ``reply_malformed``; what the log raises.
             ProofError: ``cosignature_invalid``, ``signature_missing``: the answer does not hold.
         """
         old = self._seen.get(log.origin, 0)
@@ -58,7 +70,7 @@ class WitnessClient:
             note = log.checkpoint()
             head = Checkpoint.parse(Note.parse(note).text)
             if old > head.size:
-                raise LogError("rolled_back", f"the witness {self.url} has cosigned {old} entries of the log {log.origin}, and here it has {head.size}")
+                raise self._behind(log.origin, old, head.size)
             answer = self.submit(Request(old, tuple(log.consistency_path(old, head.size)), note))
             if answer.status == 200:  # noqa: PLR2004 - cosigned
                 cosigned = log.add_cosignatures(note, answer.body, self._keys)
@@ -67,8 +79,17 @@ class WitnessClient:
             if answer.status != 409:  # noqa: PLR2004 - it has cosigned another size
                 break
             old = _size(answer.body)
-        words = f"the witness {self.url} answers {answer.status} to {head.size} entries of the log {log.origin}: {answer.body[:200].decode(errors='replace').strip()!r}"
-        raise LogError("forked" if answer.status == 422 else "refused", words)  # noqa: PLR2004 - our proof does not fit its tree
+        is_another = answer.status == 422  # noqa: PLR2004 - our proof does not fit its tree
+        kind, meaning = (NotContinued, ", that it does not continue what was cosigned last") if is_another else (LogError, "")
+        raise kind("refused", f"the witness {self._shown} does not cosign size {head.size} of the log {log.origin}: it answers {answer.status}{meaning}: "
+                   f"{answer.body[:200].decode(errors='replace').strip()!r}")
+
+    def _behind(self, origin: str, old: int, size: int) -> LogError:
+        """Say that the witness has more of the log than there is here: it had it from here, under its signature, or it says so."""
+        if old == self._seen.get(origin):
+            return LogError("rolled_back", f"the witness {self._shown} has cosigned size {old} of the log {origin} for this client, and here its size is {size}")
+        return NotContinued("refused", f"the witness {self._shown} says that it has cosigned size {old} of the log {origin}, and here its size is {size}: the log here is "
+                            "behind or was put back, or the witness does not tell the truth")
 
     def submit(self, request: Request) -> Answer:
         """Send one request, and return the answer, whatever it is.
@@ -84,9 +105,9 @@ class WitnessClient:
                 for part in response.iter_raw():
                     body += part
                     if len(body) > MAX_NOTE_BYTES or time.monotonic() > deadline:
-                        raise LogError("reply_malformed", f"the witness {self.url} gives no end of an answer")
+                        raise LogError("reply_malformed", f"the witness {self._shown} gives no end of an answer")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise LogError("unreachable", f"the witness {self.url}: {error or type(error).__name__}") from None
+            raise LogError("unreachable", f"the witness {self._shown}: {error or type(error).__name__}") from None
         return Answer(response.status_code, bytes(body), response.headers.get("content-type", ""))
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -149,12 +150,12 @@ class WitnessServer(ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, witness: Witness, host: str = "127.0.0.1", port: int = 0, *, prefix: str = "", request_seconds: float = REQUEST_SECONDS,
+    def __init__(self, witness: Witness | Callable[[], Witness], host: str = "127.0.0.1", port: int = 0, *, prefix: str = "", request_seconds: float = REQUEST_SECONDS,
                  max_connections: int = MAX_CONNECTIONS) -> None:
         """Listen, on a free port if it is 0; nothing is answered before `start`.
 
         Args:
-            witness: What to serve.
+            witness: What to serve, or what makes it as soon as it is known that it can be served there.
             host: Where to listen.
             port: The same.
             prefix: Before the two paths; empty, or with a slash in front and none behind.
@@ -163,11 +164,16 @@ class WitnessServer(ThreadingTCPServer):
 
         Raises:
             OSError: It cannot listen there.
+            LogError: What making the witness raises.
         """
         if ":" in host:
             self.address_family = socket.AF_INET6
         super().__init__((host, port), _Handler)
-        self.witness = witness
+        try:
+            self.witness = witness() if callable(witness) else witness
+        except BaseException:
+            self.server_close()
+            raise
         self.prefix = prefix.rstrip("/")
         self.request_seconds = request_seconds
         self._free = threading.BoundedSemaphore(max_connections)

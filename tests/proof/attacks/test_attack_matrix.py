@@ -29,7 +29,7 @@ FREE = re.compile("|".join(place.replace("*", "[^/]+") for place in (
     "/issued_at", "/expires_at", "/query/salt",
     # what was asked of which index; the name of the state follows
     "/retrieval/(mode|limit|corpus_hash|merged_by)", "/retrieval/embedder(/model|/dim)?", "/retrieval/indexes", "/retrieval/indexes/*", "/retrieval/indexes/*/*",
-    "/retrieval/(failed|not_asked)", "/retrieval/(failed|not_asked)/*", "/retrieval/(failed|not_asked)/*/(node_id|reason)",
+    "/retrieval/topics", "/retrieval/topics/*", "/retrieval/(failed|not_asked)", "/retrieval/(failed|not_asked)/*", "/retrieval/(failed|not_asked)/*/(node_id|reason)",
     # where an item comes from, how it scored among its neighbours, and what of its text no span cites
     "/retrieval/items/*/(chunk_id|doc_id|source|score|provenance)", "/retrieval/items/*/provenance/*", "/retrieval/items/1/text",
     # spans beyond those that are needed, their order and alignment; how sure the judge was, as long as the decision stays

@@ -18,7 +18,7 @@ SCENES = {"plain": scenes.plain_scene(), "node": scenes.node_scene(BASES["node"]
 INSIDERS = tuple(attacker for attacker in ATTACKERS if attacker not in OUTSIDERS)
 
 
-@pytest.mark.parametrize(("base", "seed", "count"), [("plain", 1, 700), ("plain", 2, 700), ("node", 3, 500), ("node", 4, 500)])
+@pytest.mark.parametrize(("base", "seed", "count"), [("plain", 1, 600), ("node", 3, 400)])
 def test_nothing_by_an_outsider_verifies_but_the_certificate_itself(base: str, seed: int, count: int) -> None:
     """bench/fuzz_certificates.py runs 200,000."""
     scene, asking, source = SCENES[base], Asking.of(BASES[base]), random.Random(seed)
@@ -35,7 +35,7 @@ def test_nothing_by_an_outsider_verifies_but_the_certificate_itself(base: str, s
 @pytest.mark.parametrize(("base", "seed"), [("plain", 5), ("node", 6)])
 def test_the_verifiers_say_the_same_of_what_an_issuer_signs(base: str, seed: int) -> None:
     scene, asking, source = SCENES[base], Asking.of(BASES[base]), random.Random(seed)
-    seen = Counter(both(mutated(scene, source, INSIDERS), asking) for _ in range(300))
+    seen = Counter(both(mutated(scene, source, INSIDERS), asking) for _ in range(200))
     assert {"verified", "refuted span", "refuted retrieval", "refuted claim", "refuted inclusion"} <= set(seen)
 
 

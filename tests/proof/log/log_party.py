@@ -44,7 +44,7 @@ def cosign(keys: str, path: str, url: str, witness_keys: list[str]) -> object:
 
 def look(memory: str, folder: str, origin: str, key: str) -> object:
     log = PublishedLog(Folder(folder))
-    return Memory(memory).current(PinnedLog(origin, (VerifierKey.parse(key),)), log.checkpoint(), log.comparison_path).checkpoint.size
+    return Memory(memory).current(PinnedLog(origin, (VerifierKey.parse(key),)), log.checkpoint, log.comparison_path).checkpoint.size
 
 
 def scan(state: str, folder: str, origin: str, key: str) -> object:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import apsw
 from log_trees import entries
@@ -31,6 +33,13 @@ def new_log(path: Path, size: int = 0, keys: LogKeys = KEYS) -> Log:
 
 def open_log(path: Path, keys: LogKeys | None = KEYS, busy_seconds: float = 30) -> Log:
     return Log(path, keys, synchronous="normal", busy_seconds=busy_seconds, clock=lambda: NOW)
+
+
+def entry(query: str = "q", answer: str = "a", *, issuer: str = "i", state: str = "s", setup: str = "w", **others: Any) -> bytes:
+    """What a log holds of a certificate, with short names in the place of digests."""
+    value = {"schema": "rag-stdlib/log-entry/v1", "answer_sha256": answer, "body_sha256": f"{query}{answer}", "index_state": state,
+             "issued_at": "2026-12-01T00:00:00Z", "issuer_key_id": issuer, "query_key": query, "setup": setup, "signature": "c2ln", **others}
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def write_keys(path: Path, keys: LogKeys = KEYS) -> Path:

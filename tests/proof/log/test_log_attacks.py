@@ -94,6 +94,10 @@ def codes(said: tuple[Any, Any, Any]) -> list[Any]:
     return [said[0], said[1], *(code for code, _ in said[2])]
 
 
+FORKED = ["refused", "forked", "forked"]  # what a witness says of it is signed by nobody
+GONE_BACK = ["refused", "rolled_back", "rolled_back"]
+
+
 def test_an_honest_log_that_grows_is_taken_by_all(world: World) -> None:
     for size in (7, 8):
         assert world.append(f"e{size - 1}") == size
@@ -107,9 +111,9 @@ def test_a_log_with_two_views_is_caught_by_all(world: World) -> None:
     assert world.append("for the many") == 7
     assert world.append("for the one", log=other) == 7
     assert world.judged(world.log, world.site) == (2, 7, 7)
-    assert codes(world.judged(other, elsewhere)) == ["forked"] * 3
+    assert codes(world.judged(other, elsewhere)) == FORKED
     assert world.append("and on", log=other) == 8
-    assert codes(world.judged(other, elsewhere)) == ["forked"] * 3
+    assert codes(world.judged(other, elsewhere)) == FORKED
     assert world.append("e7") == 8
     assert world.judged(world.log, world.site) == (2, 8, 8), "the view that was seen goes on"
 
@@ -122,7 +126,7 @@ def test_a_fork_behind_a_tree_of_a_power_of_two_is_caught_by_all(world: World) -
     assert world.judged(world.log, world.site) == (2, 8, 8)
     assert world.append("f6", "f7", "f8", "f9", log=other) == 10
     said = world.judged(other, elsewhere)
-    assert codes(said) == ["forked"] * 3
+    assert codes(said) == FORKED
     assert "entry 6 is another than it was" in said[2][0][1]
 
 
@@ -149,10 +153,10 @@ def test_a_log_that_is_copied_back_is_caught_by_all(world: World) -> None:
     shutil.copy(world.folder / "four.db", world.log)
     world.log.chmod(0o600)
     assert world.append() == 4
-    assert codes(world.judged(world.log, world.folder / "back")) == ["rolled_back"] * 3
+    assert codes(world.judged(world.log, world.folder / "back")) == GONE_BACK
     assert world.append("f4", "f5", "f6") == 7
     said = world.judged(world.log, world.folder / "again")
-    assert codes(said) == ["forked"] * 3
+    assert codes(said) == FORKED
     assert "entry 4 is another than it was" in said[2][0][1]
 
 
@@ -171,5 +175,5 @@ def test_a_log_that_drops_an_entry_is_caught_by_all(world: World) -> None:
     for count, entries in enumerate((["e0", "e1", "e3", "e4", "e5", "e6"], ["e7"])):
         assert world.append(*entries, log=other) == 6 + count
         said = world.judged(other, world.folder / f"dropped{count}")
-        assert codes(said) == ["forked"] * 3
+        assert codes(said) == FORKED
         assert "entry 2 is another than it was" in said[2][0][1]

@@ -1,8 +1,7 @@
-"""A monitor: two answers to one question are found, and a log that does not keep what it has shown, in its file or published."""
+"""A monitor: what it reads and keeps, and that it finds a log that does not keep what it has shown, in its file or published."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,24 +11,18 @@ from typing import Any
 
 import pytest
 from log_trees import entries
-from logs import changed, new_log
-from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer
+from logs import changed, entry, new_log
+from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer, witness
 
-from rag_stdlib.proof.format import answer_setup, index_state, log_entry, query_key
+from rag_stdlib.proof.log.answers import Conflict
 from rag_stdlib.proof.log.errors import LogError, ProofError
 from rag_stdlib.proof.log.fetching import Folder, Site
-from rag_stdlib.proof.log.monitor import Conflict, Monitor, Report
+from rag_stdlib.proof.log.monitor import Monitor, Report
 from rag_stdlib.proof.log.pinned import PinnedLog
 from rag_stdlib.proof.log.publish import publish
-from rag_stdlib.proof.log.sightings import Sighting, read_sighting
+from rag_stdlib.proof.log.sightings import Sighting
 from rag_stdlib.proof.log.store import Log
 from rag_stdlib.proof.log.tiles import PublishedLog
-
-
-def entry(query: str = "q", answer: str = "a", *, issuer: str = "i", state: str = "s", setup: str = "w", **others: Any) -> bytes:
-    value = {"schema": "rag-stdlib/log-entry/v1", "answer_sha256": answer, "body_sha256": f"{query}{answer}", "index_state": state,
-             "issued_at": "2026-12-01T00:00:00Z", "issuer_key_id": issuer, "query_key": query, "setup": setup, "signature": "c2ln", **others}
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 @pytest.fixture
@@ -43,58 +36,6 @@ def monitor(tmp_path: Path) -> Iterator[Monitor]:
 def log(tmp_path: Path) -> Iterator[Log]:
     with new_log(tmp_path / "log.db") as made:
         yield made
-
-
-def test_an_entry_of_a_certificate_is_read_in_its_one_form() -> None:
-    assert read_sighting(entry("q", "a", issuer="i", state="s", setup="w")) == Sighting("i", "s", "q", "w", "a")
-
-
-def test_the_entry_that_a_certificate_makes_is_read() -> None:
-    body = {"answer": {"sha256": "a"}, "retrieval": {"state": "s", "limit": 3, "mode": "lexical"}, "issued_at": "t", "issuer": {"key_id": "i"}, "query": {"key": "q"},
-            **{name: {"name": name} for name in ("generator", "judge", "methods", "policy")}}
-    assert read_sighting(log_entry(body, b"{}", "c2ln")) == Sighting("i", "s", "q", answer_setup(body), "a")
-
-
-@pytest.mark.parametrize("data", [
-    b"", b"x", b"{}", b"null", b"[]", b"\xff", entry()[:-1], entry() + b" ", b" " + entry(), entry(schema="rag-stdlib/log-entry/v2"), entry(extra="x"), entry(query_key=None),
-    entry(query_key=1), entry().replace(b'"query_key":"q"', b'"query_key":"q","query_key":"q"'), entry().replace(b'"query_key":"q",', b""),
-    entry().replace(b'"setup":"w",', b""), entry(setup=None),
-    entry().replace(b'"q"', b'"\\u0071"'), entry().replace(b'"q"', b'"\\ud800"'), b"[" * 10_000, json.dumps(json.loads(entry())).encode(), entry().replace(b"signature", b"Signature"),
-])
-def test_what_is_none_is_none(data: bytes) -> None:
-    assert read_sighting(data) is None
-
-
-def test_two_answers_to_one_question_over_one_state_are_a_conflict(monitor: Monitor, log: Log) -> None:
-    log.append_many([entry("q1", "a"), entry("q1", "a"), entry("q2", "b"), entry("q1", "b"), entry("q1", "c", state="t"), entry("q1", "c", issuer="j")])
-    assert monitor.scan(log) == Report(6, 6, (Conflict(0, 3, True),))
-    log.append_many([entry("q1", "b"), entry("q1", "c"), entry("q2", "x")])
-    assert monitor.scan(log) == Report(9, 3, (Conflict(0, 7, True), Conflict(2, 8, True)))
-    assert monitor.conflicts() == [Conflict(0, 3, True), Conflict(0, 7, True), Conflict(2, 8, True)]
-    assert monitor.scan(log) == Report(9, 0)
-
-
-@pytest.mark.parametrize(("answers", "found"), [
-    (["a1", "a2", "a1"], []), (["a1", "b2"], [(0, 1, False)]), (["a1", "b1"], [(0, 1, True)]),
-    (["a1", "b2", "c2"], [(0, 1, False), (1, 2, True)]), (["a1", "b2", "a2"], [(0, 1, False), (1, 2, True)]), (["a1", "b2", "a3", "b4"], [(0, 1, False)]),
-    (["a1", "b2", "c3"], [(0, 1, False), (0, 2, False)]), (["a1", "b2", "b1", "a1", "b2"], [(0, 1, False), (0, 2, True)]), (["a1", "b1", "c1", "b1"], [(0, 1, True), (0, 2, True)]),
-])
-def test_a_conflict_says_whether_both_were_made_in_one_way(monitor: Monitor, log: Log, answers: list[str], found: list[tuple[int, int, bool]]) -> None:
-    """Answers by letters, ways by digits; all at once, and one at a time."""
-    log.append_many(entry("q", answer, setup=way) for answer, way in answers)
-    assert monitor.scan(log).conflicts == tuple(Conflict(*each) for each in found)
-    for answer, way in answers:
-        log.append(entry("p", answer, setup=way))
-        monitor.scan(log)
-    assert monitor.conflicts() == [Conflict(*each) for each in [*found, *((first + len(answers), second + len(answers), same) for first, second, same in found)]]
-
-
-def test_a_state_that_is_not_known_is_nobody_elses(monitor: Monitor, log: Log) -> None:
-    for content, found in ((None, ()), ("c" * 64, (Conflict(2, 3, True),))):
-        retrieval = {"corpus_hash": None, "embedder": None, "indexes": [{"node_id": None, "shard_id": None, "content": content}]}
-        states = [index_state(retrieval, salt) for salt in ("0" * 64, "1" * 64)]
-        log.append_many(entry(query_key("?", state), answer, state=state) for state, answer in zip(states, "ab", strict=True))
-        assert monitor.scan(log).conflicts == found
 
 
 def test_entries_of_another_kind_are_named_and_disturb_nothing(monitor: Monitor, log: Log) -> None:
@@ -172,7 +113,8 @@ def test_a_log_that_goes_back_is_caught(monitor: Monitor, log: Log, tmp_path: Pa
     for size in (0, 9):
         with rewritten(tmp_path, DATA[:size], f"{size}.db") as other:
             alarm, = monitor.scan(other, whole=whole).alarms
-            assert (alarm.code, alarm.words) == ("rolled_back", f"the log shows {size} entries, and it showed 10 before; whoever serves it may be behind")
+            assert (alarm.code, alarm.words) == (
+                "rolled_back", f"the log shows a tree of size {size}, and it showed one of size 10 before: it went back, or whoever serves it is behind")
     assert [alarm.code for alarm in monitor.alarms()] == ["rolled_back"] * 2
 
 
@@ -183,7 +125,7 @@ def test_a_smaller_tree_that_was_never_the_logs_is_a_fork(monitor: Monitor, log:
     monitor.scan(log)
     with rewritten(tmp_path, [b"other", *DATA[1:size]]) as other:
         alarm, = monitor.scan(other, whole=whole).alarms
-        assert (alarm.code, alarm.words) == ("forked", f"the log shows a tree of {size} entries that is not the beginning of its tree of 10")
+        assert (alarm.code, alarm.words) == ("forked", f"the log shows a tree of size {size} that is not the beginning of its tree of size 10")
         gone = Served(other, tiles=failing, entries=failing)
         assert monitor.scan(gone, whole=whole).alarms == (alarm,), "the signed checkpoint is enough"
 
@@ -252,7 +194,7 @@ def test_a_fork_is_proven_by_its_entries_whatever_becomes_of_its_hashes(monitor:
         for tiles in TILES.values():
             for whole in (False, True):
                 alarm, = monitor.scan(Served(other, tiles=tiles), whole=whole).alarms
-                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue the tree of {size} entries: entry 4 is another than it was")
+                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue its tree of size {size}: entry 4 is another than it was")
 
 
 @pytest.mark.parametrize("size", [5, 8, 10])
@@ -263,7 +205,7 @@ def test_a_fork_is_proven_by_its_hashes_whatever_becomes_of_its_entries(monitor:
         for served in (*ENTRIES.values(), failing, torn):
             for whole in (False, True):
                 alarm, = monitor.scan(Served(other, entries=served), whole=whole).alarms
-                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue the tree of {size} entries"), "which one is another is not shown by other entries"
+                assert (alarm.code, alarm.words) == ("forked", f"the log does not continue its tree of size {size}"), "which one is another is not shown by other entries"
 
 
 @pytest.mark.parametrize("size", [5, 8])
@@ -298,9 +240,23 @@ def test_an_old_entry_that_is_served_otherwise_is_caught_by_reading_all(monitor:
         assert monitor.checkpoint() == note(8), "nothing of it is taken over"
     assert monitor.scan(log, whole=True).new == 2
     short = Served(log, entries=lambda data: data[:2])
-    assert monitor.scan(short, whole=True).alarms[0].words == "of 10 entries that are in the signed tree, 2 are served; whoever serves them may be at fault"
+    assert monitor.scan(short, whole=True).alarms[0].words == "the entries of the signed tree from 2 on are not served; whoever serves them may be at fault"
     assert refused(lambda: monitor.scan(Served(log, entries=failing), whole=True)) == "unreachable"
     assert monitor.scan(log, whole=True) == Report(10, 0)
+
+
+def test_what_the_entries_of_a_conflict_say_is_read_where_they_still_are(monitor: Monitor, log: Log, tmp_path: Path) -> None:
+    log.append_many([entry("q", "a"), b"x", entry("q", "b")])
+    conflict, = monitor.scan(log).conflicts
+    both = Sighting("i", "s", "q", "w", "a", "qa"), Sighting("i", "s", "q", "w", "b", "qb")
+    assert monitor.sightings(conflict, log) == both
+    assert monitor.sightings(conflict, Served(log, entries=lambda data: [*data[:2], entry("q", "b", issuer="j")])) == (both[0], None), "no other key is accused"
+    assert monitor.sightings(conflict, Served(log, entries=lambda data: data[:1])) == (both[0], None)
+    assert monitor.sightings(conflict, Served(log, entries=failing)) == (None, None)
+    with rewritten(tmp_path, [b"other"]) as other:
+        assert monitor.sightings(conflict, other) == (None, None)
+    log.append(b"more")
+    assert monitor.sightings(conflict, log) == both
 
 
 def test_what_cannot_be_verified_or_reached_changes_nothing(monitor: Monitor, log: Log, tmp_path: Path) -> None:
@@ -315,6 +271,42 @@ def test_what_cannot_be_verified_or_reached_changes_nothing(monitor: Monitor, lo
     (folder / "tile/entries/000.p/11").unlink()
     assert refused(lambda: monitor.scan(PublishedLog(Folder(folder)))) == "missing"
     assert (monitor.alarms(), monitor.scan(log).new) == ([], 1)
+
+
+def test_a_log_is_held_to_what_it_signs_whoever_cosigned_it(tmp_path: Path, log: Log) -> None:
+    Monitor.create(tmp_path / "m.db", ORIGIN)
+    witnessed = PinnedLog(ORIGIN, (LOG.verifier,), (witness(1).verifier,), 1)
+    log.append_many(DATA)
+    assert refused(lambda: witnessed.open(log.checkpoint())) == "quorum_missing"
+    with Monitor(tmp_path / "m.db", witnessed) as made:
+        assert made.scan(log).size == 10
+
+
+def test_of_two_scans_at_once_the_one_waits_and_none_takes_the_log_to_have_gone_back(monitor: Monitor, log: Log, tmp_path: Path) -> None:
+    """While one scan is shown a checkpoint, another one must not read more of the log."""
+    log.append_many(DATA[:5])
+
+    class Slow:
+        entries, comparison_path = log.entries, log.comparison_path
+
+        def checkpoint(self) -> bytes:
+            shown = log.checkpoint()
+            log.append_many(DATA[5:])
+            with Monitor(tmp_path / "monitor.db", PINNED, busy_seconds=0.05) as other:
+                assert refused(lambda: other.scan(log)) == "busy"
+            return shown
+
+    assert monitor.scan(Slow()).size == 5  # type: ignore[arg-type]
+    assert (monitor.scan(log).size, monitor.alarms()) == (10, [])
+
+
+def test_a_state_of_another_release_is_told_as_such(tmp_path: Path, monitor: Monitor) -> None:
+    monitor.close()
+    changed(tmp_path / "monitor.db", "DROP TABLE monitor_conflicts", "PRAGMA user_version = 1")
+    with pytest.raises(LogError) as caught:
+        Monitor(tmp_path / "monitor.db", PINNED)
+    assert caught.value.code == "file_foreign"
+    assert caught.value.words.endswith("was made by another release: it is of version 1, and 2 is known here; go on with that release, or make a new one")
 
 
 def test_a_monitor_of_another_log_and_one_without_state(tmp_path: Path, monitor: Monitor) -> None:

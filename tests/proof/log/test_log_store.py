@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from log_trees import Leaves, audit_path, entries, tree_hash
 from logs import KEYS, new_log, open_log
 from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer, witness
@@ -122,6 +124,48 @@ def test_entries_are_any_bytes(path: Path, entry: bytes) -> None:
         assert log.entry(0) == entry
 
 
+def test_what_is_there_is_not_appended_again(path: Path) -> None:
+    with new_log(path, 5) as log:
+        log.append(DATA[2])
+        placed = log.append_missing([b"new", DATA[2], b"newer", b"new", DATA[0]])
+        assert (placed.positions, placed.new, log.size) == ((6, 2, 7, 6, 0), range(6, 8), 8)
+        assert (list(log.entries(6)), log.check()) == ([b"new", b"newer"], [])
+        before = log.checkpoint()
+        for given in ([DATA[4], b"newer"], []):
+            placed = log.append_missing(given)
+            assert (placed.positions, list(placed.new), log.checkpoint()) == ((4, 7) if given else (), [], before)
+        assert refused(lambda: log.append_missing([b"x", b"x" * (MAX_ENTRY_BYTES + 1)])) == "entry_too_large"
+        assert log.size == 8
+    with open_log(path, None) as log:
+        assert log.append_missing([DATA[1]]).positions == (1,)
+        assert refused(lambda: log.append_missing([b"x"])) == "key_unknown"
+
+
+def test_what_another_appends_while_it_is_searched_for_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_log(path, 5) as log, open_log(path) as other:
+        real = log.hashes
+
+        def hashes(level: int, start: int, count: int) -> list[bytes]:
+            found = real(level, start, count)
+            other.append_many([b"theirs", b"both", b"both"])
+            return found
+
+        monkeypatch.setattr(log, "hashes", hashes)
+        placed = log.append_missing([b"mine", b"both", DATA[1]])
+        assert (placed.positions, placed.new) == ((8, 6, 1), range(8, 9))
+        assert log.append_missing([b"both", b"later"]).positions == (6, 12)
+        assert log.check() == []
+
+
+@given(st.lists(st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"e"])), max_size=6))
+def test_whatever_is_asked_for_is_there_once(tmp_path_factory: pytest.TempPathFactory, batches: list[list[bytes]]) -> None:
+    with new_log(tmp_path_factory.mktemp("log") / "log.db") as log:
+        for batch in batches:
+            placed = log.append_missing(batch)
+            assert [log.entry(position) for position in placed.positions] == batch
+        assert sorted(log.entries()) == sorted({entry for batch in batches for entry in batch})
+
+
 def test_an_entry_that_is_too_large_appends_nothing_of_its_batch(path: Path) -> None:
     with new_log(path, 2) as log:
         assert refused(lambda: log.append(b"x" * (MAX_ENTRY_BYTES + 1))) == "entry_too_large"
@@ -228,8 +272,8 @@ def test_cosignatures_are_kept_with_the_checkpoint_they_are_of(path: Path) -> No
         assert log.cosigned() == note(6, LOG, two)
         assert log.add_cosignatures(note(4), f"{one.sign(head(4).text(), NOW).line}\n".encode(), keys) == note(4, LOG, one)
         assert log.cosigned() == note(6, LOG, two), "the larger one stays"
-        again = log.add_cosignatures(note(6), f"{two.sign(head(6).text(), NOW + 9).line}\n".encode(), keys)
-        assert len(Note.parse(again).signatures) == 2, "a witness that cosigns again replaces what it said before"
+        for time in (NOW + 9, 0):
+            assert log.add_cosignatures(note(6), f"{two.sign(head(6).text(), time).line}\n".encode(), keys) == note(6, LOG, two), "the earlier time shows more, and 0 is none"
 
 
 def test_what_is_no_cosignature_of_this_log_is_not_kept(path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from log_trees import Leaves, entries, tree_hash
+from logs import changed
 from signed import LOG, NOW, ORIGIN, PINNED, head, note, refused, signer, witness
 
 from rag_stdlib.proof.log.checkpoints import Checkpoint
@@ -23,7 +24,7 @@ from rag_stdlib.proof.log.logkeys import LogKeys
 from rag_stdlib.proof.log.merkle import EMPTY_ROOT, compare, comparison_path, consistency_path
 from rag_stdlib.proof.log.notes import Note, read_signatures, sign_note
 from rag_stdlib.proof.log.pinned import PinnedLog
-from rag_stdlib.proof.log.witness import MAX_REQUEST_BYTES, Answer, Refusal, Request, Witness
+from rag_stdlib.proof.log.witness import MAX_REQUEST_BYTES, Answer, Refusal, Request, Witness, logs_of
 
 NAME = "witness.example/w1"
 KEYS = LogKeys(NAME, (witness(1, 4), witness(1, 6)))
@@ -140,6 +141,10 @@ def test_the_evidence_is_enough_by_itself_however_the_witness_goes_on(path: Path
     assert compare(signed.size, signed.root, shown.size, shown.root, kept.proof) == "another"
 
 
+def sizes_of(refusals: list[Refusal], *, proven: bool) -> list[int]:
+    return [size_of(each.checkpoint) for each in refusals if each.proven is proven]
+
+
 def test_garbage_takes_no_room_from_evidence(one: Witness) -> None:
     """A stranger has true checkpoints of an honest log, and sends them with false proofs until there is no more room; then the log forks."""
     one.add_checkpoint(request(0, 3))
@@ -147,15 +152,34 @@ def test_garbage_takes_no_room_from_evidence(one: Witness) -> None:
     for turn in range(2):
         for each in sizes:
             assert status(one.add_checkpoint(request(3, each.size, sign_note(each.text(), [LOG], NOW), [bytes([turn]) * 32] * 5))) == 422
-    garbage = one.refusals(ORIGIN)
-    assert [size_of(each.checkpoint) for each in garbage] == list(range(4, 68)), "the first ones, each once"
-    assert not any(each.proven for each in garbage)
+    assert sizes_of(one.refusals(ORIGIN), proven=False) == list(range(20, 84)), "the last ones, each once"
+    assert sizes_of(one.refusals(ORIGIN), proven=True) == []
     assert status(one.add_checkpoint(request(3, 20, fork(20, 0), fork_path(3, 20, 0)))) == 422
-    assert [size_of(each.checkpoint) for each in one.refusals(ORIGIN) if each.proven] == [20]
     for size in range(70):
         assert status(one.add_checkpoint(request(3, 3, sign_note(Checkpoint(ORIGIN, 3, bytes([size]) * 32).text(), [LOG], NOW), []))) == 422
+    for each in sizes[:70]:
+        assert status(one.add_checkpoint(request(3, each.size, sign_note(each.text(), [LOG], NOW), []))) == 422
     kept = one.refusals(ORIGIN)
-    assert (sum(each.proven for each in kept), len(kept)) == (64, 128), "the first ones show what it did"
+    assert sizes_of(kept, proven=True) == [20] + [3] * 63, "the first ones show what it did, and nothing drives them out"
+    assert sizes_of(kept, proven=False) == list(range(10, 74))
+    assert not one.refusals(OTHER.origin)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_fork_that_the_path_of_a_request_cannot_prove_is_kept_behind_garbage(one: Witness, again: bool) -> None:
+    """The cosigned tree is one complete subtree, whose root the path leaves out; what is refused of it is a checkpoint that the log has to explain."""
+    one.add_checkpoint(request(0, 4))
+    ask = request(4, 12, fork(12, 0), fork_path(4, 12, 0))
+    if again:
+        assert status(one.add_checkpoint(ask)) == 422
+    for size in range(5, 75):
+        assert status(one.add_checkpoint(request(4, size, sign_note(Checkpoint(ORIGIN, size, b"\1" * 32).text(), [LOG], NOW), [b"\1" * 32]))) == 422
+    assert status(one.add_checkpoint(ask)) == 422
+    kept = one.refusals(ORIGIN)
+    assert (len(kept), kept[-1].checkpoint, kept[-1].proven, kept[-1].proof) == (64, fork(12, 0), False, tuple(fork_path(4, 12, 0)))
+    signed, shown = (PINNED.open(note).checkpoint for note in (kept[-1].cosigned, kept[-1].checkpoint))
+    path = comparison_path(4, 12, Leaves(other_entries(0)))
+    assert compare(signed.size, signed.root, shown.size, shown.root, path) == "another", "whoever has the root that the path leaves out proves it later"
 
 
 def test_only_trusted_keys_of_known_logs_are_heard(one: Witness) -> None:
@@ -235,8 +259,16 @@ def test_a_witness_without_its_state_is_not_made_on_the_way(tmp_path: Path, path
 
 
 def test_keys_and_logs_that_no_witness_can_have(path: Path) -> None:
-    assert refused(lambda: Witness(path, LogKeys(NAME, (signer(1, NAME, 1),)), [PINNED])) == "keys_unfit"
-    assert refused(lambda: Witness(path, KEYS, [PINNED, PinnedLog(ORIGIN, (signer(2).verifier,))])) == "keys_unfit"
+    unfit = [(LogKeys(NAME, (signer(1, NAME, 1),)), [PINNED]), (KEYS, [PINNED, PinnedLog(ORIGIN, (signer(2).verifier,))])]
+    for keys, logs in unfit:
+        assert refused(lambda keys=keys, logs=logs: Witness(path, keys, logs)) == "keys_unfit"  # type: ignore[misc]
+        assert refused(lambda keys=keys, logs=logs: logs_of(keys, logs)) == "keys_unfit"  # type: ignore[misc]
+    assert logs_of(KEYS, [PINNED, OTHER]) == {ORIGIN: PINNED, OTHER.origin: OTHER}
+
+
+def test_a_state_of_another_release_is_told_as_such(path: Path) -> None:
+    changed(path, "ALTER TABLE witness_refusals DROP COLUMN cosigned", "PRAGMA user_version = 1")
+    assert refused(lambda: opened(path)) == "file_foreign"
 
 
 def test_times_never_go_back(path: Path) -> None:

@@ -195,8 +195,8 @@ def lines(*signers: object, size: int = 3) -> bytes:
 
 
 @pytest.mark.parametrize(("replies", "code"), [
-    ([(404, b"no\n")], "refused"), ([(403, b"no\n")], "refused"), ([(400, b"no\n")], "refused"), ([(500, b"\xff")], "refused"), ([(422, b"no\n")], "forked"),
-    ([(409, b"9\n")], "rolled_back"), ([(409, b"2\n")], "refused"), ([(409, b"2")], "reply_malformed"), ([(409, b"-2\n")], "reply_malformed"), ([(409, b"\xff\n")], "reply_malformed"),
+    ([(404, b"no\n")], "refused"), ([(403, b"no\n")], "refused"), ([(400, b"no\n")], "refused"), ([(500, b"\xff")], "refused"), ([(422, b"no\n")], "refused"),
+    ([(409, b"9\n")], "refused"), ([(409, b"2\n")], "refused"), ([(409, b"2")], "reply_malformed"), ([(409, b"-2\n")], "reply_malformed"), ([(409, b"\xff\n")], "reply_malformed"),
     ([(200, b"")], "note_malformed"), ([(200, lines(signer(9, "else.example", 4)))], "signature_missing"), ([(200, lines(witness(1, 4), size=2))], "cosignature_invalid"),
     ([(200, b"x" * 600_000)], "reply_malformed"), ([httpx.ConnectError("no")], "unreachable"), ([httpx.ReadTimeout("slow")], "unreachable"), ([(301, b"")], "refused"),
 ])
@@ -204,6 +204,27 @@ def test_what_an_answer_means(tmp_path: Path, replies: list[tuple[int, bytes] | 
     with new_log(tmp_path / "log.db", 3) as log:
         assert refused(lambda: answering(*replies).cosign(log)) == code
         assert log.cosigned() is None
+
+
+@pytest.mark.parametrize(("reply", "words"), [
+    ((422, b"another\n"), "does not cosign size 3 of the log log.example/answers: it answers 422, that it does not continue what was cosigned last: 'another'"),
+    ((404, b"\x1b[2J\xff"), "does not cosign size 3 of the log log.example/answers: it answers 404: '\\x1b[2J\ufffd'"),
+    ((409, b"9\n"), "says that it has cosigned size 9 of the log log.example/answers, and here its size is 3: the log here is behind or was put back, or the witness does not tell the truth"),
+])
+def test_what_a_witness_says_unsigned_is_told_as_what_it_says(tmp_path: Path, reply: tuple[int, bytes], words: str) -> None:
+    with new_log(tmp_path / "log.db", 3) as log, pytest.raises(LogError) as caught:
+        answering(reply).cosign(log)
+    assert caught.value.words == f"the witness http://w.example {words}"
+
+
+def test_a_log_that_is_behind_what_was_cosigned_for_this_client_has_gone_back(tmp_path: Path) -> None:
+    with new_log(tmp_path / "log.db", 3) as log, new_log(tmp_path / "old.db", 2) as old:
+        client = answering((200, lines(witness(1, 4))), AssertionError("nobody has to be asked"))
+        client.cosign(log)
+        with pytest.raises(LogError) as caught:
+            client.cosign(old)
+        assert (caught.value.code, caught.value.words) == (
+            "rolled_back", "the witness http://w.example has cosigned size 3 of the log log.example/answers for this client, and here its size is 2")
 
 
 def test_an_answer_is_taken_after_the_size_was_told(tmp_path: Path) -> None:
@@ -259,6 +280,23 @@ def test_two_processes_with_one_state_cannot_be_rolled_back_by_two_requests(stat
             assert sorted(done) == [200, 409]
             size = wanted[done.index(200)][1]
     assert kept(state) == head(size)
+
+
+def test_a_witness_is_made_once_it_is_known_that_it_can_be_served(served: WitnessServer, tmp_path: Path) -> None:
+    def made() -> Witness:
+        Witness.create(tmp_path / "new.db", NAME)
+        return Witness(tmp_path / "new.db", KEYS, [PINNED])
+
+    with pytest.raises(OSError, match="in use"):
+        WitnessServer(made, port=served.server_address[1])
+    assert not (tmp_path / "new.db").exists()
+    with WitnessServer(made) as server, server.witness as one:
+        assert httpx.post(f"{server.start().url}/add-checkpoint", content=GOOD).status_code == 200
+        assert one.checkpoint(ORIGIN) is not None
+    port = server.server_address[1]
+    assert refused(lambda: WitnessServer(made, port=port)) == "exists"
+    with WitnessServer(served.witness, port=port) as again:
+        assert again.server_address[1] == port, "where it could not be made, nothing listens"
 
 
 def test_it_listens_where_it_is_told(served: WitnessServer) -> None:
