@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rag_stdlib.root import SIDE_FILES, Place
@@ -52,9 +52,10 @@ class Folders:
         """Give a place back; the last user of a folder closes it.
 
         It waits for nobody, since the collector closes forgotten stores in the midst of anything, also of what is done here: who is
-        at it now takes this place back as well.
+        at it now takes this place back as well. The place has no folder any more from here on, whose descriptor is that of others too.
         """
-        self._returned.append(place)
+        self._returned.append(replace(place))
+        place.folder = -1
         self._take_back()
 
     def _take_back(self) -> None:
@@ -80,7 +81,6 @@ class Folders:
         if not shared.users:
             del self._shared[key]
             place.close()
-        place.folder = -1
 
 
 def _names(place: Place) -> list[str]:

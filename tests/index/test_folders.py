@@ -74,3 +74,20 @@ def test_a_folder_is_open_once_and_until_the_last_place_in_it_is_given_back(tmp_
     shared.release(places[2])
     assert _descriptors(tmp_path) == 0
     assert not shared.names
+
+
+def test_a_place_that_waits_to_be_given_back_has_nothing_that_closing_it_could_take_from_others(tmp_path: Path) -> None:
+    root, shared = Root(str(tmp_path)), Folders()
+    mine, failed = root.open_place("a.db"), root.open_place("b.db")
+    shared.adopt(mine)
+    shared.adopt(failed)
+    assert failed.folder == mine.folder
+    with shared._lock:  # another thread is at it
+        shared.release(failed)
+        failed.close()  # as whoever could not open it does
+    assert os.fstat(mine.folder).st_ino == tmp_path.stat().st_ino
+    descriptor = mine.folder
+    shared.release(mine)
+    assert not shared.names
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
