@@ -80,7 +80,7 @@ def test_every_tool_has_a_row_that_can_be_read() -> None:
 
 # --- the algebra of compose ---
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(PROFILES, PROFILES, PROFILES)
 def test_compose_is_associative_commutative_and_has_a_neutral_element(a: Effect, b: Effect, c: Effect) -> None:
     assert compose(compose(a, b), c) == compose(a, compose(b, c)) == compose(a, b, c)

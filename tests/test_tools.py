@@ -197,7 +197,7 @@ option_sets = st.builds(QueryOptions, st.one_of(st.sampled_from([None, "lexical"
                         st.one_of(st.none(), anything), st.one_of(st.none(), st.integers(-1, 3), anything))
 
 
-@settings(deadline=None, max_examples=200, derandomize=True,
+@settings(deadline=None, max_examples=80, derandomize=True,
           suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_whatever_the_arguments_are_the_outcome_is_ok_err_or_a_shape_error(hybrid: Runtime, data: st.DataObject) -> None:

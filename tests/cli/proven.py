@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ KEYS = ("--keys", "log.keys")
 
 Rag = Any  # see conftest
 
+_MADE: list[Path] = []  # the folder with what was made, once it was
+
 
 def quietly(*arguments: str) -> None:
     """Run a command that has to succeed."""
@@ -32,7 +36,24 @@ def quietly(*arguments: str) -> None:
 
 
 def lay_out(folder: Path, write: Callable[..., Path]) -> None:
-    """Put into `folder`: notes.db, issuer.keys, log.keys, witness.keys, answers.log with a.json as its entry 0, and trust.json."""
+    """Put into `folder`, which holds a corvid.toml: notes.db, issuer.keys, log.keys, witness.keys, and answers.log with a.json as its entry 0.
+
+    The first test of a process makes them by the commands, and the others get copies.
+    """
+    if not _MADE:
+        made = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, made)
+        _make(folder, write)
+        shutil.copytree(folder, made, dirs_exist_ok=True)
+        _MADE.append(made)
+    else:
+        shutil.copytree(_MADE[0], folder, dirs_exist_ok=True)
+    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == [
+        "a.json", "answers.log", "corvid.toml", "issuer.keys", "log.keys", "notes.db", "witness.keys"]
+
+
+def _make(folder: Path, write: Callable[..., Path]) -> None:
+    assert [path.name for path in folder.iterdir()] == ["corvid.toml"]
     for name, text in FILES.items():
         write(name, text)
     quietly("ingest", "notes.db", "docs")
@@ -41,8 +62,6 @@ def lay_out(folder: Path, write: Callable[..., Path]) -> None:
     quietly("keys", "new", "witness.keys", "--witness", "witness.example/w1")
     quietly("log", "new", "answers.log", "--keys", "log.keys")
     quietly("answer", "notes.db", QUESTION, "--certificate", "a.json", *SIGNING, *LOGGING)
-    assert sorted(path.name for path in folder.iterdir() if path.is_file()) == [
-        "a.json", "answers.log", "corvid.toml", "issuer.keys", "log.keys", "notes.db", "witness.keys"]
 
 
 def trusting(rag: Rag, folder: Path, *keys: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -24,20 +25,18 @@ def test_the_rights_on_it_stay(proven: Rag, folder: Path) -> None:
 
 @pytest.mark.parametrize(("name", "option"), [
     ("issuer.keys", "--keys"), ("node.key", "--node-key"), ("answers.log", "--log"), ("log.keys", "--log-keys"), ("trust.json", "--trust"), ("notes.db", "INDEX")])
-@pytest.mark.parametrize("forcing", [(), ("--force",)])
-@pytest.mark.parametrize("written", ["{}", "docs/../{}", "link", "hard"])
-def test_no_other_file_of_the_command_is_written_over(
-        proven: Rag, folder: Path, name: str, option: str, forcing: tuple[str, ...], written: str) -> None:
+def test_no_other_file_of_the_command_is_written_over(proven: Rag, folder: Path, name: str, option: str) -> None:
     trusting(proven, folder, "issuer.keys", "log.keys", "witness.keys")
     proven("mesh", "key", "node.key")
     os.link(name, "hard")
     Path("link").symlink_to(name)
     before = (folder / name).read_bytes()
-    words = ("--certificate", written.format(name), *forcing, *SIGNING, "--node-key", "node.key", *LOGGING, "--witness", "http://127.0.0.1:9", *TRUST)
-    refused = proven("answer", "notes.db", QUESTION, *words)
-    assert (refused.code, refused.out, (folder / name).read_bytes()) == (2, "", before)
-    assert refused.err.startswith("rag: usage: Invalid value for --certificate: ")
-    assert f" is the file of {option}; name another one" in refused.err
+    for written, forcing in itertools.product((name, f"docs/../{name}", "link", "hard"), ((), ("--force",))):
+        words = ("--certificate", written, *forcing, *SIGNING, "--node-key", "node.key", *LOGGING, "--witness", "http://127.0.0.1:9", *TRUST)
+        refused = proven("answer", "notes.db", QUESTION, *words)
+        assert (refused.code, refused.out, (folder / name).read_bytes()) == (2, "", before)
+        assert refused.err.startswith("rag: usage: Invalid value for --certificate: ")
+        assert f" is the file of {option}; name another one" in refused.err
 
 
 @pytest.mark.parametrize(("name", "content"), [

@@ -72,7 +72,7 @@ def test_scripts_without_spaces_are_marked_inside_their_runs(text: str, query: s
 _TEXTS = st.text(st.one_of(st.sampled_from("ab c+#'_-é\u0301返金は東京ｶﾞ🚀\u200d\u200b\n"), st.characters(codec="utf-8")), max_size=60)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=120)
 @given(_TEXTS, _TEXTS)
 def test_spans_are_inside_the_text_ascending_and_disjoint(text: str, query: str) -> None:
     for asked in (query, text):
@@ -82,7 +82,7 @@ def test_spans_are_inside_the_text_ascending_and_disjoint(text: str, query: str)
             position = last
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(_TEXTS, st.integers(2, 30))
 def test_wrapped_lines_hold_all_but_blanks_and_fit(text: str, width: int) -> None:
     flat = " ".join(text.split())

@@ -71,7 +71,7 @@ def nested(depth: int, innermost: object = 0) -> object:
     return innermost
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(VALUES)
 @example([1, 1.0, "1", b"1", -0.0, 0.0, None, 2**63 - 1, -2**63, 5e-324])
 @example({1: 0, "1": 0})
@@ -79,7 +79,7 @@ def test_a_value_comes_back_as_it_was_and_of_the_same_types(value: Value) -> Non
     assert typed(decode(encode(value))) == typed(value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(LOOSE_ITEMS)
 def test_what_was_read_is_written_in_one_way_only(data: bytes) -> None:
     value = decoded(data)
@@ -90,7 +90,7 @@ def test_what_was_read_is_written_in_one_way_only(data: bytes) -> None:
     assert typed(value) == typed(cbor2.loads(data))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.one_of(st.binary(max_size=60), WILD_ITEMS, LOOSE_ITEMS.flatmap(altered)))
 def test_other_bytes_are_refused_with_one_error_or_are_a_value_that_can_be_written(data: bytes) -> None:
     value = decoded(data)

@@ -222,7 +222,7 @@ def test_other_bytes_are_no_seed_form(data: bytes, message: str) -> None:
         NodeKey.from_seed_form(data)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.integers(0, 2_700), st.integers(0, 255), st.booleans())
 def test_a_touched_seed_form_is_refused_or_the_same(at: int, value: int, cut: bool) -> None:
     whole = node_key("pq_pure").to_seed_form()

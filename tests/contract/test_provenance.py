@@ -34,7 +34,7 @@ def test_the_byte_example_of_the_specification() -> None:
     assert len(provenance_key("d", 0, 4, "abcd")) == 68
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(TEXTS, OFFSETS, OFFSETS, TEXTS)
 def test_the_layout_recomputed_independently(doc_id: str, start: int, end: int, text: str) -> None:
     raw = doc_id.encode() + struct.pack("<Q", start) + struct.pack("<Q", end) + text.encode()
@@ -42,7 +42,7 @@ def test_the_layout_recomputed_independently(doc_id: str, start: int, end: int, 
     assert content_sha256(text) == hashlib.sha256(text.encode()).hexdigest()
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(TEXTS, OFFSETS, OFFSETS, TEXTS, st.integers(0, 3), st.data())
 def test_the_key_changes_with_each_of_its_parts(doc_id: str, start: int, end: int, text: str, part: int, data: st.DataObject) -> None:
     parts: list[Any] = [doc_id, start, end, text]

@@ -140,7 +140,7 @@ def test_further_fields_of_any_kind_are_carried() -> None:
     assert isinstance(verify(LABEL, written(with_integer_key, key), "pq_pure"), SignedObject)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.data())
 def test_any_change_to_the_bytes_is_seen(data: st.DataObject) -> None:
     whole = SAMPLE
@@ -153,7 +153,7 @@ def test_any_change_to_the_bytes_is_seen(data: st.DataObject) -> None:
 SAMPLE = sign(LABEL, FIELDS, node_key("pq_pure"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.one_of(st.binary(max_size=100), LOOSE_ITEMS))
 def test_strangers_bytes_raise_nothing(data: bytes) -> None:
     assert verify(LABEL, data, "pq_hybrid") == Refused("malformed")

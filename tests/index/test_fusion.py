@@ -114,7 +114,7 @@ def test_rows_that_the_file_keeps_in_another_order_are_put_in_order() -> None:
         lie_within_bounds(one, rows[1:][order])
 
 
-@settings(deadline=None, max_examples=150, derandomize=True)
+@settings(deadline=None, max_examples=60, derandomize=True)
 @given(vector_sets, st.integers(1, 70), st.sampled_from(WAYS), blocks, st.data())
 def test_scan_gives_the_exact_best_k_with_all_ties(rows: np.ndarray, k: int, way: str, block: int, data: st.DataObject) -> None:
     query, rows = rows[0], rows[1:]
@@ -164,7 +164,7 @@ def off_by_all_that_may_be(rows: np.ndarray, query: np.ndarray, seed: int) -> sc
     return scan.Scan(query, score, worst + 1e-9, lambda at: (closer[at], bounds[at] + 1e-9), lambda at: rows[at])
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(st.integers(0, 2**31), st.sampled_from([1.0, 3e-2, 1e-2]), st.integers(1, 12), st.booleans(), st.booleans(), blocks)
 def test_the_best_k_are_exact_however_wrong_scores_are_within_their_bounds(seed: int, spread: float, k: int, some: bool,
                                                                            hybrid: bool, block: int) -> None:
@@ -296,7 +296,7 @@ def plainly(scores: np.ndarray, k: int, slack: float) -> set[int]:
 NUMBERS = st.sampled_from([-np.inf, -np.inf, -1.0, 0.0, 0.25, 0.5, 0.5 - 1e-9, 0.5 + 1e-9, 1.0]) | st.floats(-1.0, 1.0)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(st.lists(NUMBERS, min_size=1, max_size=80), st.integers(1, 20), st.sampled_from([1, 2, 3, 8]),
        st.sampled_from([0.0, 2e-9, 0.3]))
 def test_by_blocks_nothing_that_reaches_the_kth_is_missed(numbers: list[float], k: int, block: int, slack: float) -> None:

@@ -183,7 +183,7 @@ def test_r197_a_query_of_no_known_word_is_an_empty_page_that_names_its_mode(lexi
     assert lexical.mode == "lexical"
 
 
-@settings(deadline=None, max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40), st.text(
     st.sampled_from("\"'()*^{}:+-#.\\ ANDORT步가é🎉\u200b"), max_size=20))
 def test_any_string_is_a_query_and_finds_itself(lexical: Runtime, text: str, signs: str) -> None:

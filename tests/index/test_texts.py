@@ -19,7 +19,7 @@ written = st.text(st.sampled_from("ab. \n\t\u3000é步🙂#`-|\r"), max_size=400
 options = st.builds(ChunkOptions, end_boundary=st.booleans(), graphemes=st.booleans(), cjk_stops=st.booleans(), markdown=st.booleans())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(written, st.integers(1, 60), options)
 def test_chunks_and_rest_make_the_text(text: str, chunk_chars: int, how: ChunkOptions) -> None:
     chunks = chunk_text(text, chunk_chars, options=how)

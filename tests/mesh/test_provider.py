@@ -204,7 +204,7 @@ NEARLY = st.fixed_dictionaries({}, optional={name: st.sampled_from([value, str(v
     | dict.fromkeys(("top_k", "topics", "offset", "limit", "chunk_ids", "source_label", "source_type"), ANYTHING))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from([*READS, *GATED, "rerank_results", "ingest_status", "add_knowledge"]), ANYTHING | NEARLY)
 def test_whatever_is_sent_is_refused_by_a_name_or_answered_by_what_the_mesh_carries(provider: Provider, name: str, payload: object) -> None:
     found = outcome(provider, name, payload, OPERATOR)

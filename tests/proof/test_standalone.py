@@ -93,7 +93,7 @@ def taken(trust: Any, policy: Any) -> bool:
     return True
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.sampled_from(GOLDEN), st.just(None) | TRUSTS, POLICIES, QUERIES, NONCES, TIMES)
 def test_they_agree_whatever_is_trusted_and_asked_for(case: dict[str, Any], trust: Any, policy: Any, query: str | None, nonce: str | None, now: str) -> None:
     asking = Asking(case["trust"] if trust is None else trust, policy, query, nonce, now)
@@ -110,14 +110,14 @@ ANYTHING = st.recursive(
         st.text(max_size=5), inner, max_size=3), max_leaves=12)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(ANYTHING, st.booleans(), st.booleans())
 def test_they_agree_about_any_json(value: Any, inside: bool, ascii_only: bool) -> None:
     text = json.dumps({"certificate": {"schema": "rag-stdlib/answer-certificate/v1", "x": value}} if inside else value, ensure_ascii=ascii_only)
     both(text.encode(errors="surrogatepass"), ASKING)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.text('[]{}",:0123456789.eE+-tfn\\ud8é \t\r\n\x0b\x00', max_size=40) | st.sampled_from(["[" * 40, "[" * 100_000, '{"a":' * 50_000, "1" * 5_000, "-0", "01", "1.", "--1"]))
 def test_they_agree_about_what_is_json(text: str) -> None:
     for data in (text.encode(), b'{"certificate":{"schema":"x"},"y":' + text.encode() + b"}"):
@@ -130,7 +130,7 @@ def test_they_agree_about_what_is_json(text: str) -> None:
             assert said != "refuted malformed_json"
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.text(st.characters(exclude_categories=["Cs"]), max_size=30), st.sampled_from(["quoted", "entailed"]))
 def test_they_agree_about_texts_of_every_kind(around: str, text: str, label: str) -> None:
     """What is white space, what may stand between claims, and what is a quotation."""
@@ -249,7 +249,7 @@ LINES = st.sampled_from([None, 0, 1, 2])
 ITEMS = st.tuples(st.integers(0, 2), st.sampled_from(["2.000000000", "1.000000000", "0.500000000", "-0.500000000", "-1.000000000"]), LINES, LINES)
 
 
-@settings(max_examples=400)
+@settings(max_examples=160)
 @given(st.sampled_from([None, "score", "statistics", "rank", "statistics and rank", "else"]), st.lists(st.tuples(NODES, st.sampled_from([None, "e" * 64])), max_size=3),
        SHARDS, SHARDS, st.lists(ITEMS, min_size=3, max_size=3), st.booleans())
 def test_they_agree_about_shards_of_every_kind(

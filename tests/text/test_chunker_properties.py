@@ -27,7 +27,7 @@ SIZES = st.integers(1, 60)
 OVERLAPS = st.one_of(st.none(), st.integers(0, 70))
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, SIZES, OVERLAPS, st.one_of(st.just(STD_RAG), OPTIONS))
 @example("    a\n     bbbb", 10, 2, STD_RAG)
 @example(" \u0301 \u0301", 1, 0, ChunkOptions(graphemes=True))
@@ -54,7 +54,7 @@ def test_r81_every_chunk_is_a_slice_and_all_joined_less_overlaps_are_the_text(te
     assert not set(text[end:]) - BLANK
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, SIZES, OVERLAPS, st.booleans())
 def test_r76_graphemes_stay_whole_in_every_text(text: str, size: int, overlap: int | None, markdown: bool) -> None:
     boundaries, at = {0}, 0
@@ -66,7 +66,7 @@ def test_r76_graphemes_stay_whole_in_every_text(text: str, size: int, overlap: i
         assert {chunk.start_char, chunk.end_char} <= boundaries
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, SIZES, OVERLAPS)
 @example("\n \n \n\n\n    abcdefghijkl", 10, 0)
 def test_the_default_rules_are_std_rags_wherever_those_advance_and_lose_nothing(
@@ -77,7 +77,7 @@ def test_the_default_rules_are_std_rags_wherever_those_advance_and_lose_nothing(
     assert [(chunk.start_char, chunk.end_char) for chunk in chunk_text(text, size, overlap)] == expected
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, SIZES, OVERLAPS)
 def test_options_change_nothing_where_their_matter_does_not_occur(text: str, size: int, overlap: int | None) -> None:
     plain = "".join(char for char in text if char.isascii() and char not in "\r|`~")

@@ -176,7 +176,7 @@ def test_long_terms_are_cut_alike_on_both_sides() -> None:
     assert index_terms("я" * 59 + " b") == "я" * 59 + " b"
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(TEXTS)
 @example("ﬅ\u0345")
 def test_terms_normalise_to_themselves(text: str) -> None:
@@ -185,7 +185,7 @@ def test_terms_normalise_to_themselves(text: str) -> None:
         assert term in index_terms(term).split(" ") or term == ""
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(TEXTS)
 def test_every_normal_form_and_case_gives_the_same_terms(text: str) -> None:
     terms = index_terms(text)
@@ -193,7 +193,7 @@ def test_every_normal_form_and_case_gives_the_same_terms(text: str) -> None:
         assert index_terms(unicodedata.normalize(form, text)) == terms
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.data())
 def test_what_stands_between_blanks_is_found_by_itself(words: list[str], data: st.DataObject) -> None:
     text = " ".join(words)
@@ -204,7 +204,7 @@ def test_what_stands_between_blanks_is_found_by_itself(words: list[str], data: s
         assert any(known.startswith(term) for known in terms) if prefix else term in terms
 
 
-@settings(deadline=None, max_examples=250, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 @given(TEXTS, TEXTS)
 def test_terms_are_joined_by_single_blanks_and_never_empty(before: str, text: str) -> None:
     terms = index_terms(f"{before} {text}")

@@ -11,7 +11,7 @@ from rag_stdlib.text.positions import ByteOffsets, LineNumbers, page_at
 TEXTS = st.text(st.sampled_from("ab é😀\r\n\u2028\x85"), max_size=40)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, st.lists(st.integers(0, 40), max_size=8))
 def test_r77_bytes_of_ascending_offsets(text: str, offsets: list[int]) -> None:
     at = ByteOffsets(text)
@@ -19,7 +19,7 @@ def test_r77_bytes_of_ascending_offsets(text: str, offsets: list[int]) -> None:
         assert at.at(offset) == len(text[:offset].encode())
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS)
 def test_r78_lines_count_every_kind_of_break_once(text: str) -> None:
     lines = LineNumbers(text)

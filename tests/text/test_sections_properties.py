@@ -32,7 +32,7 @@ MOST = st.sampled_from([16, 20, 33, 64, 100, 2_000])
 LEAST = st.sampled_from([0, 1, 5, 16, 80])
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, SKIPS, MOST, LEAST)
 @example(" \u0301", [(1, 2)], 16, 1)
 @example("\u0600" * 10 + " aaaaaaaaaa", [], 20, 1)
@@ -56,7 +56,7 @@ def test_x14_every_character_that_is_not_blank_or_skipped_is_in_one_chunk(text: 
     assert all(char in BLANK for place, char in enumerate(text) if place not in covered and place not in skipped)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, MOST)
 def test_x6_chunks_are_whole_lines_or_cut_inside_one_for_its_length(text: str, most: int) -> None:
     text = f"x{text}"
@@ -72,7 +72,7 @@ def test_x6_chunks_are_whole_lines_or_cut_inside_one_for_its_length(text: str, m
         assert len(text[start:end].encode()) > most // 4, "a short line is in one piece"
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(TEXTS, st.sampled_from([100, 400]))
 def test_x14_no_character_is_cut_in_any_text(text: str, most: int) -> None:
     text = f"x{text}"
@@ -87,7 +87,7 @@ def test_x14_no_character_is_cut_in_any_text(text: str, most: int) -> None:
         assert section.chunk.end_char in boundaries
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(deadline=None, max_examples=80, derandomize=True)
 @given(st.lists(st.text("ab .\n-|>", min_size=1, max_size=80), max_size=30).map("\n".join))
 def test_x14_pieces_of_a_section_are_not_short(text: str) -> None:
     found = cut(f"# T\n{text}", max_bytes=120, min_bytes=30)
@@ -95,7 +95,7 @@ def test_x14_pieces_of_a_section_are_not_short(text: str) -> None:
         assert all(len(section.chunk.text) >= 30 for section in found)
 
 
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(deadline=None, max_examples=120, derandomize=True)
 @given(st.lists(st.sampled_from(["a", "b c", "\n", "\n\n", "# h\n", "## x ##\n", "#\n", "\n===\n", "\n---\n", "- ", "1. ", "> ", "```\n", "~~~\n", "    ", "  ", "|",
                                  "a|b\n-|-\n1|2\n", "<div>\n", "<!-- c\n", "-->\n", "字"]), max_size=40).map("".join), st.sampled_from(["\r\n", "\r"]))
 def test_x7_line_ends_of_every_kind_give_the_same_sections_of_every_text(text: str, newline: str) -> None:
@@ -114,7 +114,7 @@ ITEMS = st.sampled_from(["- i", "* i", "1. i", "2) i", "- - i", "-     i", "  - 
 INDENTS = st.sampled_from(["", "", "", " ", "  ", "   ", "    ", "      ", "\t"])
 
 
-@settings(deadline=None, max_examples=500, derandomize=True)
+@settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.lists(st.one_of(st.tuples(INDENTS, LINES).map("".join), ITEMS), max_size=12).map("\n".join))
 def test_x8_headings_and_fences_are_those_of_commonmark(text: str) -> None:
     markdown_it = pytest.importorskip("markdown_it", reason="there is no other reader of CommonMark to compare with")

@@ -301,7 +301,7 @@ def test_calls_of_other_tools_stand_alone_around_those_of_the_same(tmp_path: Pat
 
 # --- alignment ---
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(KEYS, KEYS, st.integers(0, 12))
 def test_blocks_cover_both_sides_in_order_and_equal_ones_are_equal(left: list[str], right: list[str], limit: int) -> None:
     blocks = list(align(left, right, limit))

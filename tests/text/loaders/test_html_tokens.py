@@ -39,7 +39,7 @@ def our_text(source: str) -> str:
     return re.sub(r"\s+", "", "".join(found))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(PIECES)
 def test_the_text_agrees_with_lexbor(source: str) -> None:
     assert our_text("<body><p>" + source) == lexbor_text("<body><p>" + source)

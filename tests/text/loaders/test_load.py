@@ -107,7 +107,7 @@ PREFIXES = [b"", b"%PDF-1.7\n", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff", b"\xff\
 NAMES = st.sampled_from(["README", "a.xyz", *sorted({".md", ".html", ".xhtml", ".pdf", ".docx", ".txt", ".py", ".rst"})])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=160, deadline=None)
 @given(NAMES, st.sampled_from(PREFIXES), st.binary(max_size=200))
 def test_random_bytes_give_a_text_or_a_failure(name: str, prefix: bytes, data: bytes) -> None:
     try:
@@ -116,7 +116,7 @@ def test_random_bytes_give_a_text_or_a_failure(name: str, prefix: bytes, data: b
         return
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([("a.pdf", build_pdf([["one", "two"], ["three"]], title="t")), ("a.docx", word("words"))]),
        st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 255)), max_size=8), st.integers(0, 40_000))
 def test_damaged_files_give_a_text_or_a_failure(file: tuple[str, bytes], changes: list[tuple[int, int]], cut: int) -> None:
