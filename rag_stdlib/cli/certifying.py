@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError, Stopped, note, replayed
+from rag_stdlib.cli.frame import CommandError, replayed
 from rag_stdlib.cli.logged import Witnesses
 from rag_stdlib.cli.newfile import NewFile, new_file
-from rag_stdlib.cli.prooffiles import STREAM
+from rag_stdlib.cli.prooffiles import STREAM, telling
 from rag_stdlib.cli.verdictwords import MEANINGS
-from rag_stdlib.errors import Failure
 
 if TYPE_CHECKING:
     from rag_stdlib.proof.issuerkeys import IssuerKeys
@@ -130,30 +129,14 @@ class Certifying:
     def _told(self, file: NewFile, keys: IssuerKeys) -> Iterator[None]:
         """Say of what goes wrong where the certificate is: in its file, from the moment on that it may be in the log."""
         from rag_stdlib.proof.issuing import NotHeld
-        from rag_stdlib.proof.log.errors import LogError
 
-        try:
-            yield
-        except NotHeld as error:
-            what = "the certificate does not hold with the receipt that it was given" if error.is_logged else "the certificate that was made does not hold, and is not written"
-            raise CommandError(f"{what}: {MEANINGS[error.code]}; {self._where(file) or _needed(error, keys)}", code=error.code) from None
-        except (KeyboardInterrupt, Exception) as error:
-            where = self._where(file)
-            if not where:
-                raise
-            match error:
-                case KeyboardInterrupt():
-                    raise Stopped(where) from None
-                case LogError():
-                    words, code = error.words, error.code
-                case CommandError():
-                    words, code = error.error, error.code
-                case Failure():
-                    words, code = str(error.error), error.error.code
-                case _:
-                    note(where)
-                    raise
-            raise CommandError(f"{words}; {where}", code=code) from None
+        with telling(lambda: self._where(file)):
+            try:
+                yield
+            except NotHeld as error:
+                what = "the certificate does not hold with the receipt that it was given" if error.is_logged else "the certificate that was made does not hold, and is not written"
+                more = "" if self._where(file) else f"; {_needed(error, keys)}"
+                raise CommandError(f"{what}: {MEANINGS[error.code]}{more}", code=error.code) from None
 
     def _where(self, file: NewFile) -> str:
         """Say what is in the file now, and what is left to do; nothing where no certificate of this run is, and in a replay, which logs nothing."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rag_stdlib.cli.frame import INT_MAX, AsJson, CommandError, command, group, show_json
-from rag_stdlib.cli.logappend import LOGGED, append_certificates, issuers_of, read_certificates, telling
+from rag_stdlib.cli.logappend import LOGGED, append_certificates, issuers_of, read_certificates
 from rag_stdlib.cli.logged import (
     Heads,
     Witnesses,
@@ -22,7 +22,7 @@ from rag_stdlib.cli.logged import (
     open_log,
     receipt_of,
 )
-from rag_stdlib.cli.prooffiles import proof_errors, read_bytes
+from rag_stdlib.cli.prooffiles import proof_errors, read_bytes, telling
 from rag_stdlib.cli.terminal import clean, clean_block, show
 
 if TYPE_CHECKING:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError, Stopped, note
+from rag_stdlib.cli.frame import CommandError, note
 from rag_stdlib.cli.logged import Heads, Witnesses, receipt_of
 from rag_stdlib.cli.newfile import replace_file
-from rag_stdlib.cli.prooffiles import STREAM, read_bytes, read_envelope, read_pinned, read_trust
+from rag_stdlib.cli.prooffiles import STREAM, read_bytes, read_envelope, read_pinned, read_trust, telling
 from rag_stdlib.cli.verdictwords import MEANINGS
 from rag_stdlib.wholefile import beside
 
@@ -286,27 +286,3 @@ def _unwritten(files: Sequence[str]) -> str:
     more = len(files) - len(names)
     last = f"{more:,} more" if more else names.pop()
     return f"{', '.join(names)} and {last} are logged, and their receipts are not written; the same command again writes them"
-
-
-@contextmanager
-def telling(standing: Callable[[], str]) -> Iterator[None]:
-    """Add where things stand to what goes wrong; with an empty text there is nothing to add."""
-    from rag_stdlib.proof.log.errors import LogError
-
-    try:
-        yield
-    except (KeyboardInterrupt, Exception) as error:
-        said = standing()
-        if not said:
-            raise
-        match error:
-            case KeyboardInterrupt():
-                raise Stopped(said) from None
-            case LogError():
-                words, code = error.words, error.code
-            case CommandError():
-                words, code = error.error, error.code
-            case _:
-                note(said)
-                raise
-        raise CommandError(f"{words}; {said}", code=code) from None

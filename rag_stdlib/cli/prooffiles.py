@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from rag_stdlib.cli.frame import CommandError, note
+from rag_stdlib.cli.frame import CommandError, Stopped, note
 from rag_stdlib.cli.terminal import clean
 from rag_stdlib.errors import Failure
 
@@ -46,6 +46,32 @@ def proof_errors(exit_code: int = 1) -> Iterator[None]:
     except CommandError as error:
         error.exit_code = max(error.exit_code, exit_code)
         raise
+
+
+@contextmanager
+def telling(standing: Callable[[], str]) -> Iterator[None]:
+    """Add where things stand to what goes wrong; with an empty text there is nothing to add."""
+    from rag_stdlib.proof.log.errors import LogError
+
+    try:
+        yield
+    except (KeyboardInterrupt, Exception) as error:
+        said = standing()
+        if not said:
+            raise
+        match error:
+            case KeyboardInterrupt():
+                raise Stopped(said) from None
+            case LogError():
+                words, code = error.words, error.code
+            case CommandError():
+                words, code = error.error, error.code
+            case Failure():
+                words, code = str(error.error), error.error.code
+            case _:
+                note(said)
+                raise
+        raise CommandError(f"{words}; {said}", code=code) from None
 
 
 def number(value: float | None, option: str) -> float | None:
