@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from rag_stdlib.cli.logged import Witnesses
 from rag_stdlib.cli.newfile import NewFile, new_file
 from rag_stdlib.cli.prooffiles import STREAM, telling
 from rag_stdlib.cli.verdictwords import MEANINGS
+from rag_stdlib.root import SIDE_FILES
 
 if TYPE_CHECKING:
     from rag_stdlib.proof.issuerkeys import IssuerKeys
@@ -32,8 +33,6 @@ LogOption = Annotated[str | None, typer.Option("--log", metavar="LOG", help="The
 LogKeysOption = Annotated[str | None, typer.Option("--log-keys", metavar="FILE", help="The keys of the log.")]
 NonceOption = Annotated[str | None, typer.Option("--nonce", metavar="NONCE", help="The asker's: 16 to 128 letters, digits, _ and -; drawn otherwise.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Write over a certificate that is there, and over no other file.")]
-
-_SIDES: Final = ("-wal", "-shm", "-journal")  # what a database keeps beside itself, and takes away
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ def _check_name(path: str) -> None:
     if path == STREAM:
         raise typer.BadParameter("it is written to a file; name one", param_hint="--certificate")
     real = os.path.realpath(path) if "\0" not in path else path
-    side = next((side for side in _SIDES if real.endswith(side)), None)
+    side = next((side for side in SIDE_FILES if real.endswith(side)), None)
     if side is not None and os.path.lexists(real.removesuffix(side)):
         raise typer.BadParameter(f"{path!r} is the name of a part of {path.removesuffix(side)!r}; name another one", param_hint="--certificate")
 

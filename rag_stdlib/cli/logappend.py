@@ -14,7 +14,7 @@ import typer
 from rag_stdlib.cli.frame import CommandError, note
 from rag_stdlib.cli.logged import Heads, Witnesses, receipt_of
 from rag_stdlib.cli.newfile import replace_file
-from rag_stdlib.cli.prooffiles import STREAM, read_bytes, read_envelope, read_pinned, read_trust, telling
+from rag_stdlib.cli.prooffiles import STREAM, envelope_in, read_bytes, read_envelope, read_pinned, read_trust, telling
 from rag_stdlib.cli.verdictwords import MEANINGS
 from rag_stdlib.wholefile import beside
 
@@ -104,20 +104,10 @@ def _certificate(file: str, issuers: Mapping[str, Issuer]) -> Given:
         raise typer.BadParameter("a receipt is written into the certificate's file, so name one", param_hint="FILE")
     if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - what cannot be looked at is told when it is read
         raise CommandError(f"{file!r} cannot take a receipt: it is no regular file; name one")
-    held, envelope = read_bytes(file, MAX_BYTES), read_envelope(file)
-    if not _is_of(envelope, held):
-        raise CommandError(f"{file!r} was changed while it was read; give it again")
+    held = read_bytes(file, MAX_BYTES)
+    envelope = envelope_in(file, held)
     _hold(file, envelope, issuers)
     return Given(file, held, envelope, entry_of(envelope))
-
-
-def _is_of(envelope: Mapping[str, Any], held: bytes) -> bool:
-    from rag_stdlib.proof.strict import MalformedJson, parse
-
-    try:
-        return bool(parse(held) == envelope)
-    except MalformedJson:
-        return False
 
 
 def _hold(file: str, envelope: Mapping[str, Any], issuers: Mapping[str, Issuer]) -> None:

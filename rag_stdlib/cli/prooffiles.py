@@ -133,11 +133,17 @@ def read_policy(path: str | None) -> Policy:
 
 def read_envelope(path: str) -> dict[str, Any]:
     """Read a certificate that has the form of one; nothing of it is verified."""
+    from rag_stdlib.proof.strict import MAX_BYTES
+
+    return envelope_in(path, read_bytes(path, MAX_BYTES))
+
+
+def envelope_in(path: str, data: bytes) -> dict[str, Any]:
+    """Do as `read_envelope`, of what was read of the file already, by `read_bytes` with the most that a certificate has."""
     from rag_stdlib.proof import format as fmt
     from rag_stdlib.proof.forms import pointer
     from rag_stdlib.proof.strict import MAX_BYTES, MalformedJson, parse
 
-    data = read_bytes(path, MAX_BYTES)
     if len(data) > MAX_BYTES:
         raise CommandError(f"{path!r} is no certificate: it is larger than {MAX_BYTES:,} bytes")
     try:

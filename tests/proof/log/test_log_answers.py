@@ -24,13 +24,6 @@ from rag_stdlib.proof.log.store import Log
 
 
 @pytest.fixture
-def monitor(tmp_path: Path) -> Iterator[Monitor]:
-    Monitor.create(tmp_path / "monitor.db", ORIGIN)
-    with Monitor(tmp_path / "monitor.db", PINNED, synchronous="normal", clock=lambda: NOW) as made:
-        yield made
-
-
-@pytest.fixture
 def log(tmp_path: Path) -> Iterator[Log]:
     with new_log(tmp_path / "log.db") as made:
         yield made
