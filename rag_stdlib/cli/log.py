@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -33,7 +32,7 @@ logs = group("log", "Keep, watch and publish a log of certificates.",
 
 LogFile = Annotated[str, typer.Argument(metavar="LOG", help="The file of the log.")]
 LogKeyFile = Annotated[str, typer.Option("--keys", metavar="FILE", help="The keys of the log, as rag keys new --log makes them.")]
-_KEYS: Final = re.compile(rb"""(?:\xef\xbb\xbf)?\s*(?:rag-stdlib/log-keys/|macula-node-key-seed-|\{.*"rag-stdlib/issuer-keys/)""", re.DOTALL)  # how their files begin
+_NODE_KEY: Final = b"macula-node-key-seed-"  # how the file of one begins
 
 Cosigned = Annotated[bool, typer.Option("--cosigned", help="Take the last checkpoint that witnesses cosigned, rather than the last one.")]
 
@@ -125,12 +124,14 @@ def _append_raw(log: str, files: Sequence[str], keys: str, asked: Witnesses, *, 
 
 def _entry(file: str) -> bytes:
     """Read a file as an entry. What is logged is for everyone to read, so secret keys are refused."""
+    from rag_stdlib.proof import issuerkeys
+    from rag_stdlib.proof.log import logkeys
     from rag_stdlib.proof.log.store import MAX_ENTRY_BYTES
 
     data = read_bytes(file, MAX_ENTRY_BYTES)
     if len(data) > MAX_ENTRY_BYTES:
         raise CommandError(f"{file!r} has more than {MAX_ENTRY_BYTES:,} bytes, which is the most that an entry has; nothing is logged", code="entry_too_large")
-    if _KEYS.match(data):
+    if data.startswith(_NODE_KEY) or logkeys.BEGINNING.match(data) or issuerkeys.BEGINNING.match(data):
         raise CommandError(f"{file!r} holds secret keys, and what is in a log is for everyone to read; nothing is logged")
     return data
 

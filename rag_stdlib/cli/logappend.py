@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from rag_stdlib.cli.frame import CommandError, note
-from rag_stdlib.cli.logged import Heads, Witnesses, receipt_of
+from rag_stdlib.cli.logged import MOST_NAMES, Heads, Witnesses, receipt_of
 from rag_stdlib.cli.newfile import replace_file
 from rag_stdlib.cli.prooffiles import STREAM, envelope_in, read_bytes, read_envelope, read_pinned, read_trust, telling
 from rag_stdlib.cli.verdictwords import MEANINGS
@@ -29,8 +29,6 @@ RENEWED: Final = "with a new receipt"
 AS_BEFORE: Final = "as before"
 LEFT: Final = "left as it is"
 UNWRITTEN: Final = "its receipt is not written"
-
-_MOST_NAMES: Final = 20  # that a line lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +270,7 @@ def _unwritten(files: Sequence[str]) -> str:
         return ""
     if len(files) == 1:
         return f"{files[0]!r} is logged, and its receipt is not written; the same command again writes it"
-    names = [repr(file) for file in files[:_MOST_NAMES]]
+    names = [repr(file) for file in files[:MOST_NAMES]]
     more = len(files) - len(names)
     last = f"{more:,} more" if more else names.pop()
     return f"{', '.join(names)} and {last} are logged, and their receipts are not written; the same command again writes them"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
 import typer
 
@@ -25,7 +26,7 @@ WitnessUrls = Annotated[list[str] | None, typer.Option(
 WitnessTrust = Annotated[str | None, typer.Option("--trust", metavar="FILE", help="The trust file that holds the witnesses' keys; for --witness.")]
 
 _ROUNDS: Final = 3  # the log may grow while one witness after the other is asked
-_MOST_NAMES: Final = 20  # that a command in a line lists
+MOST_NAMES: Final = 20  # that a command in a line lists
 _CLEAR: Final = "see rag log check, and append no more before this is cleared"
 
 
@@ -48,7 +49,7 @@ class Witnesses:
         from rag_stdlib.proof.log.witnessclient import without_secret
 
         for url in self.urls:
-            if not _is_of_service(url):
+            if not is_of_service(url):
                 raise typer.BadParameter(f"{without_secret(url)!r} is no URL of a witness, such as https://witness.example/w1", param_hint="--witness")
 
     def pinned(self, origin: str) -> PinnedLog | None:
@@ -128,7 +129,7 @@ class Witnesses:
             return ""
         counts = {file: _cosigners_of(receipt, pinned.witnesses) for file, receipt in receipts.items()}
         files = [file for file, count in counts.items() if count < pinned.quorum]
-        named = map(shlex.quote, files) if len(files) <= _MOST_NAMES else ["FILE..."]
+        named = map(shlex.quote, files) if len(files) <= MOST_NAMES else ["FILE..."]
         renew = ["--renew"] if any(counts[file] for file in files) else []  # what somebody cosigned stays, without it
         return self._and_later(said, ["rag log append", shlex.quote(log), *named, "--keys", shlex.quote(keys), *renew])
 
@@ -178,15 +179,16 @@ class Witnesses:
         return reasons
 
 
-def _is_of_service(url: str) -> bool:
+def is_of_service(url: str) -> bool:
     """Tell whether requests can go below a URL."""
     import httpx
 
     try:
-        read = httpx.URL(url)
+        httpx.URL(url)
+        read = urlsplit(url)  # which refuses brackets that hold no address
     except (httpx.InvalidURL, ValueError):
         return False
-    return read.scheme in ("http", "https") and bool(read.host) and not read.query and not read.fragment
+    return read.scheme in ("http", "https") and bool(read.hostname) and not read.query and not read.fragment
 
 
 def size_of(checkpoint: bytes) -> int:

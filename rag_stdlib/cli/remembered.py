@@ -7,9 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from urllib.parse import urlsplit
 
-from rag_stdlib.cli.logged import published, size_of
+from rag_stdlib.cli.logged import is_of_service, published, size_of
 
 if TYPE_CHECKING:
     from rag_stdlib.proof.log.errors import LogError
@@ -38,19 +37,10 @@ def _is_url(place: str) -> bool:
     return "://" in place
 
 
-def _is_http(url: str) -> bool:
-    """Tell whether a log can be read below a URL."""
-    try:
-        read = urlsplit(url)
-        return read.scheme in ("http", "https") and bool(read.hostname)
-    except ValueError:
-        return False
-
-
 def unfit(place: str) -> str | None:
     """Say why no published log can be at a place, whoever serves it; None where one can be."""
     if _is_url(place):
-        return None if _is_http(place) else f"{place!r} is no http URL"
+        return None if is_of_service(place) else f"{place!r} is no http URL"
     path = Path(place)
     if path.is_dir():
         return None

@@ -38,7 +38,7 @@ _MAX_KEYS: Final = 64
 _MAX_BYTES: Final = 65_536
 _NAME_CHARS: Final = 200
 _ID_BEGINS: Final = re.compile("[0-9a-f]{8,64}")
-_BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{.*?\"schema\"\s*:\s*\"rag-stdlib/issuer-keys/", re.DOTALL)
+BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{.*?\"schema\"\s*:\s*\"rag-stdlib/issuer-keys/", re.DOTALL)
 
 
 def _is_over(key: IssuerKey, now: datetime) -> bool:
@@ -166,7 +166,7 @@ def load_issuer_keys(path: str | os.PathLike[str]) -> IssuerKeys:
 
 def may_hold_issuer_keys(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file begins as one of these, so that what is wrong with it is worth telling."""
-    return may_begin_as(path, _BEGINNING)
+    return may_begin_as(path, BEGINNING)
 
 
 def _check_kind(path: str | os.PathLike[str]) -> None:

@@ -35,7 +35,7 @@ _FIRST: Final = "rag-stdlib/log-keys/v1"
 _MAX_KEYS: Final = 64
 _MAX_BYTES: Final = 262_144
 _SEED_BYTES: Final = 32
-_BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*rag-stdlib/log-keys/")
+BEGINNING: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*rag-stdlib/log-keys/")
 _LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -120,7 +120,7 @@ def may_begin_as(path: str | os.PathLike[str], beginning: re.Pattern[bytes]) -> 
 
 def may_hold_log_keys(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file begins as one of these, so that what is wrong with it is worth telling."""
-    return may_begin_as(path, _BEGINNING)
+    return may_begin_as(path, BEGINNING)
 
 
 def _check_kind(path: str | os.PathLike[str]) -> None:
